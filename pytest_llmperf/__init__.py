@@ -1,0 +1,1 @@
+"""Gate LLM serving performance with pytest."""

@@ -1,0 +1,1 @@
+"""Frozen values: what the floors above pass to each other. Standard library only."""

@@ -1,0 +1,196 @@
+"""TrafficSpec, the recipe, and Traffic, the requests made from it with their digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypedDict
+
+from pytest_llmperf.errors import SpecError
+from pytest_llmperf.model.server import check_name
+
+ENDPOINTS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
+Pairs = tuple[tuple[str, Any], ...]
+
+
+class TrafficOptions(TypedDict, total=False):
+    """What every dataset's constructor takes beside its own options.
+
+    ``request_rate`` is in requests a second (``inf``: all at once); with ``max_concurrency``
+    alone the load is a closed loop, with both the arrivals wait in the client when that many
+    requests are in flight, as in ``vllm bench serve``. ``arrival`` names a module of
+    ``pytest_llmperf.arrivals`` and ``arrival_options`` go to it. ``max_error_rate`` is the
+    share of failed or incomplete requests above which a replay is INVALID (default: none).
+    ``num_warmups`` requests are sent and discarded before the first replay of a launch
+    (default: as many as run at once).
+    """
+
+    num_prompts: int
+    seed: int
+    request_rate: float
+    max_concurrency: int | None
+    arrival: str
+    arrival_options: Mapping[str, Any]
+    endpoint: str
+    temperature: float
+    ignore_eos: bool
+    extra_body: Mapping[str, Any]
+    headers: Mapping[str, str]
+    max_error_rate: float
+    num_warmups: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficSpec:
+    """A named recipe. Equal recipes make byte-identical traffic in any process."""
+
+    name: str
+    dataset: str
+    dataset_options: Pairs = ()
+    num_prompts: int = 100
+    seed: int = 0
+    request_rate: float = math.inf
+    max_concurrency: int | None = None
+    arrival: str = "poisson"
+    arrival_options: Pairs = ()
+    endpoint: str = "completions"
+    temperature: float = 0.0
+    ignore_eos: bool = True
+    extra_body: Pairs = ()
+    headers: Pairs = ()
+    max_error_rate: float = 0.0
+    num_warmups: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name("traffic", self.name)
+        rules = (
+            (self.num_prompts >= 1, f"num_prompts is {self.num_prompts}, at least 1 is needed"),
+            (self.request_rate > 0, f"request_rate is {self.request_rate}, not above 0"),
+            (
+                self.max_concurrency is None or self.max_concurrency >= 1,
+                f"max_concurrency is {self.max_concurrency}, at least 1 is needed",
+            ),
+            (
+                self.endpoint in ENDPOINTS,
+                f"endpoint is {self.endpoint!r}, known: {', '.join(sorted(ENDPOINTS))}",
+            ),
+            (
+                0 <= self.max_error_rate <= 1,
+                f"max_error_rate is {self.max_error_rate}, not a share between 0 and 1",
+            ),
+            (
+                self.num_warmups is None or self.num_warmups >= 0,
+                f"num_warmups is {self.num_warmups}, not a count",
+            ),
+        )
+        for holds, complaint in rules:
+            if not holds:
+                raise SpecError(f"traffic {self.name!r}: {complaint}")
+
+    @classmethod
+    def of(
+        cls, name: str, dataset: str, dataset_options: Mapping[str, Any], options: TrafficOptions
+    ) -> TrafficSpec:
+        """Build one from a constructor's own options and the common ones."""
+        unknown = set(options) - set(TrafficOptions.__annotations__)
+        if unknown:
+            raise SpecError(
+                f"traffic {name!r}: unknown option {sorted(unknown)[0]!r}. Known: "
+                f"{', '.join(sorted([*dataset_options, *TrafficOptions.__annotations__]))}"
+            )
+        values: dict[str, Any] = dict(options)
+        for key in ("arrival_options", "extra_body", "headers"):
+            if key in values:
+                values[key] = freeze(values[key])
+        return cls(name, dataset, freeze(dataset_options), **values)
+
+    @property
+    def warmups(self) -> int:
+        """Requests sent and discarded first: as many as run at once, 32 where none is said."""
+        if self.num_warmups is not None:
+            return self.num_warmups
+        return min(self.num_prompts, self.max_concurrency or 32)
+
+
+def freeze(mapping: Mapping[str, Any]) -> Pairs:
+    """Return the mapping as sorted pairs, nested ones too, so that it can be hashed."""
+    return tuple((key, _frozen(value)) for key, value in sorted(mapping.items()))
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return json.dumps(value, sort_keys=True)
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a dataset gives: a text or token ids, and how many tokens to ask for.
+
+    ``prompt_tokens`` is a count by a tokenizer or an estimate; the figures use the server's.
+    """
+
+    content: str | tuple[int, ...]
+    prompt_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A prompt with its place in the schedule: ``due_ns`` after the replay's start."""
+
+    index: int
+    due_ns: int
+    prompt: Prompt
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The requests of one recipe. ``counted_by`` names what counted the datasets' tokens."""
+
+    spec: TrafficSpec
+    requests: tuple[Request, ...]
+    counted_by: str = "none"
+    notes: tuple[str, ...] = ()
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", traffic_digest(self.spec, self.requests))
+
+    @property
+    def offered_rate(self) -> float | None:
+        """Requests scheduled a second, or None where all are due at once."""
+        span = self.requests[-1].due_ns - self.requests[0].due_ns if self.requests else 0
+        return (len(self.requests) - 1) / (span / 1e9) if span > 0 else None
+
+
+def traffic_digest(spec: TrafficSpec, requests: tuple[Request, ...]) -> str:
+    """Return 16 hex digits of a SHA-256 over everything that reaches the server, and when."""
+    sha = hashlib.sha256()
+    head = {
+        "max_concurrency": spec.max_concurrency,
+        "endpoint": spec.endpoint,
+        "temperature": spec.temperature,
+        "ignore_eos": spec.ignore_eos,
+        "extra_body": spec.extra_body,
+        "headers": spec.headers,
+    }
+    sha.update(json.dumps(head, sort_keys=True).encode())
+    for request in requests:
+        line = [request.due_ns, request.prompt.content, request.prompt.output_tokens]
+        sha.update(json.dumps(line, ensure_ascii=True).encode())
+    return sha.hexdigest()[:16]
+
+
+class Tokenizer(Protocol):
+    """Counts a text's tokens. ``name`` says whose count it is."""
+
+    @property
+    def name(self) -> str:
+        """Whose count it is, as the report shows it."""
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of ``text``."""
