@@ -29,8 +29,9 @@ class Metric:
 
     ``gated`` names the figures that are judged against a baseline unless a suite says
     otherwise (GATE.md's noise table). ``noise`` is the standard deviation of night means to
-    assume, as a share, while a machine has no history of its own. ``tolerance`` is the loss
-    that a gate must not let pass, where it is not the gate's default.
+    assume, as a share, while a machine has no history of its own (None: the gate's table). ``tolerance`` is the loss
+    that a gate must not let pass, where it is not the gate's default. ``throughput`` marks
+    what measures the arrivals, not the server, where the offered rate was reached.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Metric:
     gated: tuple[str, ...] = field(default=(), kw_only=True)
     noise: float | None = field(default=None, kw_only=True)
     tolerance: float | None = field(default=None, kw_only=True)
+    throughput: bool = field(default=False, kw_only=True)
 
     @property
     def figures(self) -> tuple[str, ...]:

@@ -42,8 +42,9 @@ class ClientHealth:
     """What the load process knows of itself.
 
     ``send_lag_ns``: how late each request that nothing held back was written, against its
-    due time. ``cpu_s`` of CPU in ``wall_s`` seconds; ``loop_lag_ns``: the longest time that
-    the loop took between two looks at its sockets. ``start_s``: process start to ready.
+    due time (of several due at one instant, against the one before). ``cpu_s`` of CPU in
+    ``wall_s`` seconds; ``loop_lag_ns``: the longest time that the loop took between two looks
+    at its sockets. ``start_s``: process start to ready.
     """
 
     send_lag_p99_ns: int

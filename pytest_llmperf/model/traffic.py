@@ -68,6 +68,10 @@ class TrafficSpec:
         check_name("traffic", self.name)
         rules = (
             (self.num_prompts >= 1, f"num_prompts is {self.num_prompts}, at least 1 is needed"),
+            (
+                0 <= self.seed < 2**32,
+                f"seed is {self.seed}, not between 0 and 2**32 - 1 (what numpy takes)",
+            ),
             (self.request_rate > 0, f"request_rate is {self.request_rate}, not above 0"),
             (
                 self.max_concurrency is None or self.max_concurrency >= 1,
@@ -98,7 +102,7 @@ class TrafficSpec:
         unknown = set(options) - set(TrafficOptions.__annotations__)
         if unknown:
             raise SpecError(
-                f"traffic {name!r}: unknown option {sorted(unknown)[0]!r}. Known: "
+                f"traffic {name!r}: unknown option {min(unknown)!r}. Known: "
                 f"{', '.join(sorted([*dataset_options, *TrafficOptions.__annotations__]))}"
             )
         values: dict[str, Any] = dict(options)
@@ -120,10 +124,30 @@ def freeze(mapping: Mapping[str, Any]) -> Pairs:
     return tuple((key, _frozen(value)) for key, value in sorted(mapping.items()))
 
 
+class Json(str):
+    """A nested value as JSON text, which can be hashed; :func:`thaw` reads it back."""
+
+    __slots__ = ()
+
+
 def _frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return json.dumps(value, sort_keys=True)
-    return tuple(value) if isinstance(value, list) else value
+        return Json(json.dumps(value, sort_keys=True))
+    if isinstance(value, list):
+        nested = any(isinstance(item, Mapping | list) for item in value)
+        return Json(json.dumps(value, sort_keys=True)) if nested else tuple(value)
+    return value
+
+
+def thaw(pairs: Pairs) -> dict[str, Any]:
+    """Return the mapping that was frozen, as plain JSON values."""
+    return {key: _thawed(value) for key, value in pairs}
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, Json):
+        return json.loads(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,8 @@ class Finding:
     ``change`` is ratio − 1, signed as measured (a throughput that fell is negative), and
     ``interval`` its confidence interval. ``smallest_detectable_change`` is the loss (a share,
     always positive) that this data would have called REGRESSED with 95 % probability.
-    ``open``: more data would decide it.
+    ``open``: more data would decide it. ``tolerance``: the loss that must not pass, as a share,
+    where one was judged by.
     """
 
     figure: str
@@ -63,6 +64,7 @@ class Finding:
     launches: int = 0
     replays: int = 0
     nights: int = 0
+    tolerance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,71 @@
+"""TrafficSpec and the digest of Traffic."""
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_llmperf.errors import SpecError
+from pytest_llmperf.model.traffic import Prompt, Request, Traffic, TrafficSpec
+
+SPEC = TrafficSpec("t", "random", num_prompts=2)
+REQUESTS = (Request(0, 0, Prompt("hi", 1, 5)), Request(1, 500_000_000, Prompt((7, 8), 2, 5)))
+
+
+def test_the_digest_is_pinned():
+    """It must never change by accident: every stored baseline depends on it."""
+    assert Traffic(SPEC, REQUESTS).digest == "6a8dcc994b4968f2"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Traffic(replace(SPEC, max_concurrency=3), REQUESTS),
+        Traffic(replace(SPEC, temperature=0.5), REQUESTS),
+        Traffic(replace(SPEC, ignore_eos=False), REQUESTS),
+        Traffic(SPEC, (REQUESTS[0], replace(REQUESTS[1], due_ns=1))),
+        Traffic(SPEC, (REQUESTS[0], replace(REQUESTS[1], prompt=Prompt((7, 9), 2, 5)))),
+        Traffic(SPEC, (REQUESTS[0], replace(REQUESTS[1], prompt=Prompt((7, 8), 2, 6)))),
+        Traffic(SPEC, REQUESTS[:1]),
+    ],
+)
+def test_whatever_reaches_the_server_changes_the_digest(other):
+    """Prompts, lengths, due times, concurrency, sampling."""
+    assert other.digest != Traffic(SPEC, REQUESTS).digest
+
+
+def test_what_does_not_reach_the_server_does_not():
+    """Another count of the same prompt's tokens, another name: the same traffic."""
+    counted = (REQUESTS[0], replace(REQUESTS[1], prompt=Prompt((7, 8), 99, 5)))
+    assert Traffic(replace(SPEC, name="u"), counted).digest == Traffic(SPEC, REQUESTS).digest
+
+
+def test_the_offered_rate_is_that_of_the_gaps():
+    """Two requests half a second apart are two a second; one alone has no rate."""
+    assert Traffic(SPEC, REQUESTS).offered_rate == 2.0
+    assert Traffic(SPEC, REQUESTS[:1]).offered_rate is None
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"num_prompts": 0}, "num_prompts is 0"),
+        ({"request_rate": 0.0}, "request_rate is 0.0, not above 0"),
+        ({"max_concurrency": 0}, "max_concurrency is 0"),
+        ({"endpoint": "embed"}, "endpoint is 'embed', known: chat, completions"),
+        ({"max_error_rate": 2.0}, "max_error_rate is 2.0"),
+        ({"rate": 3}, "unknown option 'rate'. Known: "),
+    ],
+)
+def test_a_recipe_that_cannot_be_is_refused(options, complaint):
+    """The message names the traffic, the option and the rule."""
+    with pytest.raises(SpecError) as caught:
+        TrafficSpec.of("t", "random", {}, options)
+    assert f"traffic 't': {complaint}" in str(caught.value)
+
+
+def test_the_warm_up_is_as_many_as_run_at_once():
+    """At the traffic's own concurrency; 32 where none is set; never more than there are."""
+    assert TrafficSpec("t", "random", max_concurrency=10).warmups == 10
+    assert TrafficSpec("t", "random").warmups == 32
+    assert TrafficSpec("t", "random", num_prompts=5).warmups == 5
+    assert TrafficSpec("t", "random", num_warmups=0).warmups == 0
