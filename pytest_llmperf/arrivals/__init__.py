@@ -1,1 +1,27 @@
-"""arrivals."""
+"""Arrival processes: when each request is due. One module each, with an ``ARRIVAL``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_llmperf.catalog import Catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_llmperf.model.traffic import TrafficSpec
+
+
+class Arrival(Protocol):
+    """Makes the schedule of a TrafficSpec."""
+
+    def due_ns(self, spec: TrafficSpec) -> Sequence[int]:
+        """Return when each of ``spec.num_prompts`` requests is due, in order.
+
+        In nanoseconds after the start of the replay. Raise SpecError for
+        ``spec.arrival_options`` that cannot be.
+        """
+
+
+ARRIVALS: Catalog[Arrival] = Catalog("arrival", "pytest_llmperf.arrivals")
+"""Every arrival process by name."""

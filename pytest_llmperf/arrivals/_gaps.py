@@ -1,0 +1,51 @@
+"""Random gaps between arrivals, and their sums: what the random processes share."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_llmperf.model.options import is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_llmperf.model.traffic import TrafficSpec
+
+Seconds: TypeAlias = npt.NDArray[np.float64]
+
+
+def owner_of(spec: TrafficSpec) -> str:
+    """Return how a message names the arrival process of a traffic."""
+    return f"traffic {spec.name!r}, arrival {spec.arrival!r}"
+
+
+def burstiness_rule(burstiness: Any) -> tuple[bool, str]:
+    """Return the rule on a burstiness, for ``require``."""
+    holds = is_number(burstiness) and burstiness > 0
+    return holds, f"burstiness is {burstiness!r}, not a number above 0"
+
+
+def arrivals(rates: Seconds, burstiness: float, seed: int) -> Seconds:
+    """Return the sums of one random gap a rate, in seconds.
+
+    A gap is drawn from the gamma distribution with the mean 1/rate and the shape
+    ``burstiness``: 1 is exponential (a Poisson process), lower comes in bursts, higher is more
+    even, inf is even. The generator is numpy's legacy one and the first draw after the seed is
+    the first gap, as in ``get_request`` of vLLM's ``benchmarks/serve.py``.
+    """
+    if math.isinf(burstiness):
+        gaps = 1.0 / rates
+    else:
+        state = np.random.RandomState(seed)
+        gaps = state.gamma(shape=burstiness, scale=1.0 / (rates * burstiness))
+    return np.cumsum(gaps)
+
+
+def to_ns(seconds: Seconds) -> Sequence[int]:
+    """Return times in seconds as whole nanoseconds."""
+    whole: list[int] = np.rint(seconds * 1e9).astype(np.int64).tolist()
+    return whole
