@@ -1,0 +1,478 @@
+"""Baselines in git: what is stored, what is found, and what is never mixed."""
+
+import json
+import logging
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from pytest_llmperf.errors import BaselineError, SpecError
+from pytest_llmperf.model.baseline import Baseline, Night
+from pytest_llmperf.model.machine import Machine
+from pytest_llmperf.model.server import ServerSpec
+from pytest_llmperf.model.traffic import Prompt, Request, Traffic, TrafficSpec
+from pytest_llmperf.model.verdict import Noise
+from pytest_llmperf.store.baselines import BaselineStore, NoBaseline, traffic_record
+
+H200 = Machine("NVIDIA H200", 1, "none", "580", 13, False, 700, "Xeon")  # noqa: FBT003
+SERVER = ServerSpec.of(
+    "qwen3",
+    "vllm",
+    "Qwen/Qwen3-14B",
+    ["--max-model-len", "8192", "--api-key", "abc123secret"],
+    {"HF_TOKEN": "hf_abc", "VLLM_USE_V1": "1"},
+)
+
+
+def traffic(content="Hello", **options):
+    spec = TrafficSpec("chat", "random", **options)
+    return Traffic(spec, (Request(0, 0, Prompt(content, 5, 7)),))
+
+
+CHAT = traffic()
+
+
+def night(date="2026-07-01", host="gpu-1", tps=1400.0, run=None, **figures):
+    values = {"output_tps": ((tps, tps), (tps, tps)), "kv_tokens": ((262144,), (262144,))}
+    provenance = {"accepted_at": f"{date}T04:00:00", "accepted_by": "ci"}
+    if run:
+        provenance["run"] = run
+    return Night(date, host, {**values, **figures}, provenance)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Return a store in a folder that is not there yet."""
+    return BaselineStore(tmp_path / "baselines")
+
+
+def find(store, machine=H200, of=CHAT, **options):
+    return store.find(machine, "qwen3", "chat", of.digest, **options)
+
+
+class TestRoundTrip:
+    """What is accepted is found again."""
+
+    def test_an_accepted_night_is_found(self, store):
+        """Machine, server, traffic and nights × launches × replays come back."""
+        path = store.accept(H200, SERVER, CHAT, night())
+        assert path == store.root / H200.key / "qwen3" / "chat.json"
+        found = find(store)
+        assert isinstance(found, Baseline)
+        assert found.machine == H200
+        assert (found.server_name, found.traffic_name) == ("qwen3", "chat")
+        assert found.traffic_digest == CHAT.digest
+        assert found.values("output_tps") == (((1400.0, 1400.0), (1400.0, 1400.0)),)
+        assert found.values("kv_tokens") == (((262144.0,), (262144.0,)),)
+        assert found.nights[0].host == "gpu-1"
+        assert found.nights[0].provenance["accepted_by"] == "ci"
+
+    def test_nights_lie_oldest_first(self, store):
+        """A night that is accepted late takes its place by date."""
+        for date in ("2026-07-03", "2026-07-01", "2026-07-02"):
+            store.accept(H200, SERVER, CHAT, night(date))
+        assert [n.date[-2:] for n in find(store).nights] == ["01", "02", "03"]
+
+    def test_nights_beyond_the_last_ten_stay(self, store):
+        """Twelve accepted nights are twelve in the file; noise is of the last ten."""
+        for day in range(1, 13):
+            store.accept(H200, SERVER, CHAT, night(f"2026-07-{day:02}"))
+        found = find(store)
+        assert len(found.nights) == 12
+        assert found.noise["output_tps"].df == 9
+
+    def test_a_changed_server_is_the_same_baseline(self, store):
+        """The name is the identity: changed arguments are recorded, and no reason to start anew."""
+        store.accept(H200, SERVER, CHAT, night("2026-07-01"))
+        changed = SERVER.with_arguments(["--enable-prefix-caching"])
+        store.accept(H200, changed, CHAT, night("2026-07-02"))
+        found = find(store)
+        assert len(found.nights) == 2
+        assert "--enable-prefix-caching" in found.server["arguments"]
+
+    def test_secrets_stay_out(self, store):
+        """No key or token of the server reaches a file that is committed."""
+        text = store.accept(H200, SERVER, CHAT, night()).read_text()
+        assert "abc123secret" not in text
+        assert "hf_abc" not in text
+        assert '"VLLM_USE_V1": "1"' in text
+
+    def test_impossible_names_are_refused(self, store):
+        """A name that would leave the folder is no name."""
+        with pytest.raises(SpecError, match="server name"):
+            store.find(H200, "../elsewhere", "chat", CHAT.digest)
+
+
+class TestFile:
+    """The file is made for a person who reviews its diff."""
+
+    def test_same_content_same_bytes(self, store, tmp_path):
+        """Two stores that accept the same nights hold the same bytes."""
+        other = BaselineStore(tmp_path / "other")
+        for one in (store, other):
+            for day in ("2026-07-01", "2026-07-02"):
+                path = one.accept(H200, SERVER, CHAT, night(day, tps=1403.6791234))
+        assert path.read_bytes() == store.path(H200, "qwen3", "chat").read_bytes()
+
+    def test_a_new_night_leaves_the_old_lines_alone(self, store):
+        """All that a third night adds is that night, and its noise."""
+        path = store.accept(H200, SERVER, CHAT, night("2026-07-01", tps=1403.67912))
+        store.accept(H200, SERVER, CHAT, night("2026-07-02", tps=1393.73912))
+        before = path.read_text().splitlines()
+        store.accept(H200, SERVER, CHAT, night("2026-07-03", tps=1387.38612))
+        after = path.read_text().splitlines()
+        gone = [line for line in before if line not in after]
+        assert all('"df": 1' in line for line in gone)
+        assert len(gone) == 2  # the noise of output_tps and of kv_tokens
+
+    def test_layout(self, store):
+        """Keys are sorted, a launch's replays are one line, values have six digits."""
+        path = store.accept(H200, SERVER, CHAT, night(tps=1403.6791234))
+        text = path.read_text()
+        assert (
+            '    "output_tps": [\n     [1403.68, 1403.68],\n     [1403.68, 1403.68]\n    ]\n'
+        ) in text
+        assert "     [262144],\n" in text
+        data = json.loads(text)
+        assert list(data) == sorted(data)
+        assert data["schema"] == 1
+        assert data["written_by"].startswith("pytest-llmperf ")
+
+    def test_values_that_are_not_finite_are_not_accepted(self, store):
+        """A figure that is not a number is named, and nothing is written."""
+        with pytest.raises(BaselineError, match=r"night 2026-07-01 on gpu-1: ttft\.p99 holds"):
+            store.accept(H200, SERVER, CHAT, night(**{"ttft.p99": ((math.nan,),)}))
+        assert not store.path(H200, "qwen3", "chat").exists()
+
+
+class TestNoise:
+    """Noise is estimated as nights come in, and pooled over a machine."""
+
+    def test_is_estimated_from_night_means(self, store):
+        """Nights at e^−0.01, 1, e^0.01 times 1,000: sd 0.01 with 2 degrees of freedom."""
+        for day, y in ((1, -0.01), (2, 0.0), (3, 0.01)):
+            store.accept(H200, SERVER, CHAT, night(f"2026-07-0{day}", tps=1000 * math.exp(y)))
+        noise = find(store).noise["output_tps"]
+        assert noise.sd == pytest.approx(0.01, rel=1e-4)
+        assert noise.df == 2
+
+    def test_one_night_has_none(self, store):
+        """A single night differs from nothing."""
+        store.accept(H200, SERVER, CHAT, night())
+        assert find(store).noise == {}
+        assert store.noise(H200, "output_tps") is None
+
+    def test_figures_without_logarithm_have_none(self, store):
+        """An error rate of 0 is stored, and no noise is made up for it."""
+        for day in ("2026-07-01", "2026-07-02"):
+            store.accept(H200, SERVER, CHAT, night(day, error_rate=((0.0, 0.0),)))
+        found = find(store)
+        assert found.values("error_rate") == (((0.0, 0.0),),) * 2
+        assert "error_rate" not in found.noise
+
+    def test_is_pooled_over_the_files_of_a_machine(self, store):
+        """Two servers of two nights: each difference d gives sd d/√2, pooled over 2 df."""
+        other = replace(SERVER, name="qwen3-awq")
+        for server, ys in ((SERVER, (0.0, 0.02)), (other, (0.0, 0.04))):
+            for day, y in enumerate(ys, 1):
+                store.accept(H200, server, CHAT, night(f"2026-07-0{day}", tps=1e3 * math.exp(y)))
+        pooled = store.noise(H200, "output_tps")
+        assert pooled.df == 2
+        assert pooled.sd == pytest.approx(math.sqrt((0.0002 + 0.0008) / 2), rel=1e-3)
+
+    def test_other_machines_do_not_count(self, store):
+        """An A100's noise says nothing of an H200's."""
+        a100 = replace(H200, gpu_model="NVIDIA A100")
+        for day in ("2026-07-01", "2026-07-02"):
+            store.accept(a100, SERVER, CHAT, night(day))
+        assert store.noise(H200, "output_tps") is None
+        assert store.noise(a100, "output_tps") == Noise(0.0, 1)
+
+
+class TestSameNight:
+    """Two sessions of one date on one host are one night."""
+
+    def test_launches_are_appended(self, store):
+        """Two sessions of two launches make a night of four."""
+        store.accept(H200, SERVER, CHAT, night(tps=1400, run="a"))
+        store.accept(H200, SERVER, CHAT, night(tps=1380, run="b"))
+        found = find(store)
+        assert len(found.nights) == 1
+        assert found.values("output_tps")[0] == ((1400, 1400),) * 2 + ((1380, 1380),) * 2
+        assert found.nights[0].provenance["runs"] == ["a", "b"]
+
+    def test_another_host_is_another_night(self, store):
+        """The same date on two hosts are two nights."""
+        store.accept(H200, SERVER, CHAT, night(host="gpu-1"))
+        store.accept(H200, SERVER, CHAT, night(host="gpu-2"))
+        assert len(find(store).nights) == 2
+
+    def test_the_same_run_counts_once(self, store):
+        """Accepting a run twice would call its launches a replication, so it changes nothing."""
+        for run in ("a", "b"):
+            path = store.accept(H200, SERVER, CHAT, night(run=run))
+        before = path.read_bytes()
+        for run in ("a", "b"):
+            store.accept(H200, SERVER, CHAT, night(run=run))
+        assert path.read_bytes() == before
+
+    def test_figures_of_either_session_are_kept(self, store):
+        """A figure that only one session measured has that session's launches."""
+        store.accept(H200, SERVER, CHAT, night(run="a"))
+        store.accept(H200, SERVER, CHAT, night(run="b", **{"ttft.p99": ((50.0,),)}))
+        assert find(store).values("ttft.p99") == (((50.0,),),)
+
+
+class TestAnchor:
+    """The first night is pinned."""
+
+    def test_first_night_becomes_the_anchor(self, store):
+        """Its means, with who, when and why; a launch mean of logs: √(1000·1210) = 1100."""
+        first = night(output_tps=((1000.0, 1210.0),), error_rate=((0.0, 0.5),))
+        store.accept(H200, SERVER, CHAT, first)
+        anchor = find(store).anchor
+        assert anchor["figures"] == {"output_tps": 1100, "kv_tokens": 262144, "error_rate": 0.25}
+        assert anchor["date"] == "2026-07-01"
+        assert anchor["accepted_by"] == "ci"
+        assert anchor["accepted_at"] == "2026-07-01T04:00:00"
+        assert anchor["reason"] == "first accepted night"
+
+    def test_stays_whatever_is_accepted(self, store):
+        """Later nights, earlier ones and more launches of the first do not move it."""
+        store.accept(H200, SERVER, CHAT, night("2026-07-02"))
+        pinned = find(store).anchor
+        for date in ("2026-07-02", "2026-07-03", "2026-07-01"):
+            store.accept(H200, SERVER, CHAT, night(date, tps=1500))
+        assert find(store).anchor == pinned
+
+
+class TestNothingComparable:
+    """NoBaseline says what differs from the nearest."""
+
+    def test_nothing_stored(self, store):
+        """The folder is named, and how to begin."""
+        found = find(store)
+        assert isinstance(found, NoBaseline)
+        assert found.reason == (
+            f"no night of qwen3 on chat is stored in {store.root}; accept one with --llmperf-accept"
+        )
+
+    def test_other_traffics_of_the_server_are_named(self, store):
+        """A renamed traffic is found by looking at the names there are."""
+        spec = TrafficSpec("long", "random")
+        store.accept(H200, SERVER, Traffic(spec, CHAT.requests), night())
+        assert "(of qwen3 there are: long)" in find(store).reason
+
+    def test_nearest_machine(self, store):
+        """Of two other machines the one with fewer differences is told, field by field."""
+        far = replace(H200, gpu_model="NVIDIA A100", power_limit_w=400, driver_branch="550")
+        near = replace(H200, driver_branch="570")
+        for machine in (far, near):
+            store.accept(machine, SERVER, CHAT, night())
+        assert find(store).reason == (
+            "no night of qwen3 on chat was accepted on this machine; the nearest, "
+            f"{near.key}, differs (stored → here): driver_branch: 570 → 580"
+        )
+
+    def test_simulated_and_real_never_meet(self, store):
+        """Neither is the other's baseline, nor its nearest."""
+        simulated = Machine(simulated=True)
+        store.accept(simulated, SERVER, CHAT, night())
+        assert find(store).reason == (
+            "only simulated nights of qwen3 on chat are stored, and a real one is never compared "
+            "with them"
+        )
+        assert isinstance(find(store, simulated), Baseline)
+
+    def test_another_traffic_names_the_fields(self, store):
+        """Another digest is told by what differs in the recipe."""
+        store.accept(H200, SERVER, CHAT, night())
+        other = traffic(seed=7, max_concurrency=16)
+        assert (
+            find(store, of=other, traffic_record=traffic_record(other)).reason
+            == (
+                "chat is another traffic than the stored one (stored → here): "
+                "max_concurrency: None → 16, seed: 0 → 7"
+            )
+            or other.digest == CHAT.digest
+        )
+
+    def test_another_content_of_the_same_recipe(self, store):
+        """The dataset changed under an unchanged recipe."""
+        store.accept(H200, SERVER, CHAT, night())
+        other = traffic("Another prompt")
+        reason = find(store, of=other, traffic_record=traffic_record(other)).reason
+        assert "the recipe is the same, its dataset's content is not" in reason
+        assert f"{CHAT.digest} → {other.digest}" in reason
+
+    def test_another_traffic_without_its_recipe(self, store):
+        """Without the recipe at hand the digests are told."""
+        store.accept(H200, SERVER, CHAT, night())
+        other = traffic("Another prompt")
+        assert f"digest {CHAT.digest} → {other.digest}" in find(store, of=other).reason
+
+    def test_a_file_moved_from_another_machine(self, store):
+        """Copying a folder does not make another machine's nights comparable."""
+        a100 = replace(H200, gpu_model="NVIDIA A100")
+        path = store.accept(a100, SERVER, CHAT, night())
+        here = store.path(H200, "qwen3", "chat")
+        here.parent.mkdir(parents=True)
+        here.write_bytes(path.read_bytes())
+        assert "gpu_model: NVIDIA A100 → NVIDIA H200" in find(store).reason
+        with pytest.raises(BaselineError, match="is of another machine"):
+            store.accept(H200, SERVER, CHAT, night())
+
+
+def test_another_digest_starts_anew_and_says_so(store, caplog):
+    """Nights of two traffics never stand in one file."""
+    store.accept(H200, SERVER, CHAT, night("2026-07-01"))
+    other = traffic("Another prompt")
+    with caplog.at_level(logging.WARNING):
+        store.accept(H200, SERVER, other, night("2026-07-02"))
+    found = find(store, of=other)
+    assert [n.date for n in found.nights] == ["2026-07-02"]
+    expected = f"first accepted night of another traffic (digest {CHAT.digest} → {other.digest})"
+    assert found.anchor["reason"] == expected
+    assert expected in caplog.text
+
+
+class TestDamage:
+    """A file that cannot be trusted is an error that names it and what to do."""
+
+    def damage(self, store, change):
+        """Accept a night and change what is in its file."""
+        path = store.accept(H200, SERVER, CHAT, night())
+        data = json.loads(path.read_text())
+        change(data)
+        path.write_text(json.dumps(data))
+
+    @pytest.mark.parametrize("keep", [0, 1, 100, -2])
+    def test_torn_file(self, store, keep):
+        """Half a file is no baseline: restore it from git."""
+        path = store.accept(H200, SERVER, CHAT, night())
+        path.write_bytes(path.read_bytes()[:keep])
+        with pytest.raises(BaselineError, match=r"chat\.json is damaged.*git checkout --"):
+            find(store)
+        with pytest.raises(BaselineError, match="is damaged"):
+            store.noise(H200, "output_tps")
+        with pytest.raises(BaselineError, match="is damaged"):
+            store.accept(H200, SERVER, CHAT, night())
+
+    def test_merge_conflict(self, store):
+        """What git leaves of a failed merge is called by its name."""
+        path = store.accept(H200, SERVER, CHAT, night())
+        path.write_text(f"<<<<<<< HEAD\n{path.read_text()}=======\n")
+        with pytest.raises(BaselineError, match="conflict markers"):
+            find(store)
+
+    @pytest.mark.parametrize(
+        ("change", "complaint"),
+        [
+            (lambda data: data.pop("nights"), "'nights' is missing"),
+            (lambda data: data.pop("schema"), "its schema is None"),
+            (lambda data: data.update(schema=0), "there never was a schema 0"),
+            (lambda data: data["machine"].update(colour="red"), "colour"),
+            (lambda data: data["nights"][0].update(date=7), "7 is not a text"),
+            (
+                lambda data: data["nights"][0]["figures"].update(output_tps=[["fast"]]),
+                "output_tps holds 'fast', not a number",
+            ),
+            (
+                lambda data: data["nights"][0]["figures"].update(output_tps=[[]]),
+                "output_tps has a launch without replays",
+            ),
+            (lambda data: data["nights"][0]["figures"].update(output_tps=[[math.nan]]), "NaN"),
+            (lambda data: data.update(nights=7), "is damaged"),
+        ],
+    )
+    def test_wrong_shape(self, store, change, complaint):
+        """What is wrong is said."""
+        self.damage(store, change)
+        with pytest.raises(BaselineError, match=complaint):
+            find(store)
+
+    def test_something_else_than_an_object(self, store):
+        """A list is no baseline."""
+        path = store.accept(H200, SERVER, CHAT, night())
+        path.write_text("[]")
+        with pytest.raises(BaselineError, match="holds a list, not an object"):
+            find(store)
+
+    def test_newer_schema(self, store):
+        """Which version wrote it, and what to do."""
+        self.damage(store, lambda d: d.update(schema=2, written_by="pytest-llmperf 9.1.0"))
+        with pytest.raises(
+            BaselineError, match=r"written by pytest-llmperf 9\.1\.0 with schema 2; .*Upgrade"
+        ):
+            find(store)
+
+    def test_damage_on_another_machine_is_no_obstacle(self, store, caplog):
+        """Only advice is looked for there: it is logged, and the verdict is NO_BASELINE."""
+        path = store.accept(replace(H200, gpu_count=2), SERVER, CHAT, night())
+        path.write_text("{")
+        with caplog.at_level(logging.WARNING):
+            assert isinstance(find(store), NoBaseline)
+        assert "is damaged" in caplog.text
+
+    def test_folder_that_is_a_file(self, store):
+        """The night is not accepted, and the file is named."""
+        store.root.write_text("")
+        with pytest.raises(BaselineError, match=r"chat\.json cannot be written"):
+            store.accept(H200, SERVER, CHAT, night())
+
+
+def test_a_changed_file_is_read_again(store):
+    """A store that read a file sees what another process accepted since."""
+    store.accept(H200, SERVER, CHAT, night("2026-07-01"))
+    assert len(find(store).nights) == 1
+    BaselineStore(store.root).accept(H200, SERVER, CHAT, night("2026-07-02"))
+    assert len(find(store).nights) == 2
+
+
+WRITER = """
+import sys
+sys.path.insert(0, {here!r})
+from pathlib import Path
+from test_baselines import CHAT, H200, SERVER, night
+from pytest_llmperf.store.baselines import BaselineStore
+store = BaselineStore(Path({root!r}))
+print("ready", flush=True)
+sys.stdin.readline()
+for n in range(6):
+    store.accept(H200, SERVER, CHAT, night(run=f"{name}-{{n}}", tps=1000 + n))
+"""
+
+
+def test_concurrent_accepts_lose_nothing(store):
+    """Four processes add six sessions each to one night: 24 sessions of two launches are there."""
+    here = os.path.dirname(__file__)  # noqa: PTH120 - for sys.path
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER.format(here=here, root=str(store.root), name=name)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "abcd"
+    ]
+    try:
+        for process in processes:
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        for process in processes:
+            process.communicate(timeout=60)
+            assert process.returncode == 0
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    found = find(store)
+    assert len(found.values("output_tps")[0]) == 48
+    assert len(set(found.nights[0].provenance["runs"])) == 24
+    assert [p.name for p in store.path(H200, "qwen3", "chat").parent.iterdir()] == ["chat.json"]
