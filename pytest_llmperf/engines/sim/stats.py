@@ -1,0 +1,61 @@
+"""The line of throughput that vLLM logs every ten seconds while it has work."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_llmperf.engines.sim.log import Log
+    from pytest_llmperf.engines.sim.metrics import Metrics
+    from pytest_llmperf.engines.sim.scheduler import Scheduler
+
+INTERVAL_S = 10.0
+
+
+class StatsLog:
+    """Logs while there is work and once more after it; an idle server has no timer.
+
+    ``on_idle`` is called when that last line is written.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler[Any],
+        metrics: Metrics,
+        log: Log,
+        on_idle: Callable[[], object],
+    ) -> None:
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self._log = log
+        self._on_idle = on_idle
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._counted = (0, 0)
+
+    def wake(self) -> None:
+        """Begin to log, unless it is under way."""
+        if self._timer is None:
+            self._timer = self._loop.call_later(INTERVAL_S, self._tick)
+
+    def _tick(self) -> None:
+        before = self._counted
+        self._counted = now = (self._metrics.prompt_tokens, self._metrics.generation_tokens)
+        prompt, generation = ((a - b) / INTERVAL_S for a, b in zip(now, before, strict=True))
+        running, waiting = len(self._scheduler.running), len(self._scheduler.waiting)
+        self._log.info(
+            "APIServer",
+            "loggers.py:273",
+            f"Engine 000: Avg prompt throughput: {prompt:.1f} tokens/s, "
+            f"Avg generation throughput: {generation:.1f} tokens/s, "
+            f"Running: {running} reqs, Waiting: {waiting} reqs, "
+            f"GPU KV cache usage: {100 * self._scheduler.kv_usage:.1f}%, "
+            "Prefix cache hit rate: 0.0%",
+        )
+        idle = not running and not waiting and now == before
+        self._timer = None if idle else self._loop.call_later(INTERVAL_S, self._tick)
+        if idle:
+            self._on_idle()
