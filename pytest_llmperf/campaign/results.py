@@ -1,0 +1,93 @@
+"""What a campaign brought: launches, replays, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_llmperf.errors import LlmPerfError
+from pytest_llmperf.model.baseline import Values
+from pytest_llmperf.model.launch import LaunchFacts
+from pytest_llmperf.model.server import ServerSpec
+from pytest_llmperf.model.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """One replay's figures. ``invalid`` says why they cannot be trusted, if so."""
+
+    figures: Mapping[str, float]
+    invalid: str | None
+    offered_limited: bool
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """One launch: its facts as figures, and its replays by traffic name."""
+
+    server: ServerSpec
+    number: int
+    facts: LaunchFacts
+    figures: Mapping[str, float]
+    replays: Mapping[str, tuple[ReplayResult, ...]]
+    log: Path
+
+
+@dataclass(frozen=True)
+class CampaignResult:
+    """All launches there were.
+
+    ``error`` ended the campaign early; ``missing`` says what it had still to do.
+    """
+
+    launches: tuple[LaunchResult, ...]
+    traffics: Mapping[str, Traffic]
+    error: LlmPerfError | None = None
+    missing: str = ""
+
+    def of(self, server: str, traffic: str) -> tuple[LaunchResult, ...]:
+        """Return the launches of that server which replayed that traffic."""
+        return tuple(
+            launch
+            for launch in self.launches
+            if launch.server.name == server and launch.replays.get(traffic)
+        )
+
+    def values(self, server: str, traffic: str, figure: str) -> Values:
+        """Return launches × replays of a figure, leaving out where it is absent."""
+        rows: list[tuple[float, ...]] = []
+        for launch in self.of(server, traffic):
+            if figure in launch.figures:
+                rows.append((launch.figures[figure],))
+                continue
+            replays = launch.replays[traffic]
+            if row := tuple(r.figures[figure] for r in replays if figure in r.figures):
+                rows.append(row)
+        return tuple(rows)
+
+    def figures(self, server: str, traffic: str) -> dict[str, Values]:
+        """Return every figure's launches × replays."""
+        names: dict[str, None] = {}
+        for launch in self.of(server, traffic):
+            names.update(dict.fromkeys(launch.figures))
+            for replay in launch.replays[traffic]:
+                names.update(dict.fromkeys(replay.figures))
+        return {name: self.values(server, traffic, name) for name in names}
+
+    def invalid(self, server: str, traffic: str) -> list[str]:
+        """Return why this server's replays of this traffic cannot be trusted, if so."""
+        return [
+            f"launch {launch.number}, replay {number}: {replay.invalid}"
+            for launch in self.of(server, traffic)
+            for number, replay in enumerate(launch.replays[traffic], 1)
+            if replay.invalid
+        ]
+
+    def offered_limited(self, server: str, traffic: str) -> bool:
+        """Whether throughput measured the arrivals, not the server, in any replay."""
+        return any(
+            replay.offered_limited
+            for launch in self.of(server, traffic)
+            for replay in launch.replays[traffic]
+        )

@@ -1,0 +1,200 @@
+"""Run a campaign: launches × replays, every result on disk as soon as it exists."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from pytest_llmperf.campaign.progress import Progress
+from pytest_llmperf.campaign.results import CampaignResult, LaunchResult, ReplayResult
+from pytest_llmperf.campaign.spec import CampaignSpec, Plan
+from pytest_llmperf.campaign.validity import invalid_reason
+from pytest_llmperf.engines import ENGINES
+from pytest_llmperf.errors import LlmPerfError
+from pytest_llmperf.launch import (
+    LaunchSettings,
+    RunningServer,
+    counters_from,
+    launch,
+    restarted,
+    risen,
+)
+from pytest_llmperf.metrics import figures_of, launch_figures, offered_limited
+from pytest_llmperf.model.record import Counters
+from pytest_llmperf.model.server import ServerSpec
+from pytest_llmperf.model.traffic import Traffic, TrafficSpec
+from pytest_llmperf.replay import replay, warm_up
+from pytest_llmperf.replay.build import build_traffic
+from pytest_llmperf.store.runs import LaunchFolder, RunFolder
+from pytest_llmperf.tokens import tokenizer_for
+
+RESTARTED = "the server restarted during the replay: its counters began anew"
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What every campaign of a session works with."""
+
+    settings: LaunchSettings
+    folder: RunFolder
+    stall_timeout: float = 60.0
+    say: Callable[[str], None] = lambda _text: None
+    traffic_cache: dict[tuple[TrafficSpec, str], Traffic] = field(default_factory=dict)
+
+    def traffic(self, spec: TrafficSpec, server: ServerSpec) -> Traffic:
+        """Return the requests of a recipe, with lengths as this server's model counts them."""
+        tokenizer = tokenizer_for(self.settings.models.get(server.model, server.model))
+        key = (spec, tokenizer.name)
+        if key not in self.traffic_cache:
+            self.traffic_cache[key] = build_traffic(spec, tokenizer)
+            self.folder.write_traffic(self.traffic_cache[key])
+        return self.traffic_cache[key]
+
+
+def run_campaign(spec: CampaignSpec, plan: Plan, tools: Tools) -> CampaignResult:
+    """Launch and replay as planned.
+
+    An error of a server or a replay ends the campaign; the launches before it are kept, and
+    the result says what is missing. Bad traffic (UsageError) is raised before any launch.
+    """
+    # A pair gets the very same requests, with lengths as the reference counts them.
+    traffics = {t.name: tools.traffic(t, spec.servers[0]) for t in spec.traffics}
+    managed = all(ENGINES[server.engine].managed for server in spec.servers)
+    plan = plan if managed else replace(plan, launches=1)
+    progress = Progress(spec, plan, tools.say)
+    turns = spec.turns(plan.launches)
+    done: list[LaunchResult] = []
+    error, missing = None, ""
+    for turn, server in enumerate(turns):
+        number = 1 + sum(earlier.server == server for earlier in done)
+        step = _Launch(spec, server, number, traffics, plan, tools, progress)
+        try:
+            done.append(step.run())
+        except LlmPerfError as caught:
+            error = caught
+            if (partial := step.result()) is not None:
+                done.append(partial)
+            missing = (
+                f"{server.name}, launch {number} of {plan.launches}: {step.replays_done} of "
+                f"{plan.replays * len(spec.traffics)} replays done; {len(turns) - turn - 1} "
+                "launches not begun"
+            )
+            tools.folder.note(f"{spec.label} ended early: {caught}. Missing: {missing}")
+            break
+    return CampaignResult(tuple(done), traffics, error, missing)
+
+
+class _Launch:
+    """One launch of one server with its replays; what it has so far survives an error."""
+
+    def __init__(
+        self,
+        spec: CampaignSpec,
+        server: ServerSpec,
+        number: int,
+        traffics: Mapping[str, Traffic],
+        plan: Plan,
+        tools: Tools,
+        progress: Progress,
+    ) -> None:
+        self._server = server
+        self._number = number
+        self._of = f"launch {number}/{plan.launches}"
+        self._traffics = traffics
+        self._plan = plan
+        self._tools = tools
+        self._progress = progress
+        self._folder: LaunchFolder = tools.folder.launch(spec.label, server.name, number)
+        self._running: RunningServer | None = None
+        self._replays: dict[str, list[ReplayResult]] = {name: [] for name in traffics}
+
+    @property
+    def replays_done(self) -> int:
+        return sum(map(len, self._replays.values()))
+
+    def run(self) -> LaunchResult:
+        self._progress.step(f"{self._server.name} {self._of}: starting")
+        with ExitStack() as stack:
+            settings = replace(self._tools.settings, on_progress=self._progress.detail)
+            running = stack.enter_context(launch(self._server, self._folder.path, settings))
+            self._running = running
+            self._progress.done("launch")
+            self._folder.write_facts(self._server, running.facts, running.executable)
+            self._replay_all(running)
+        result = self.result()
+        assert result is not None  # noqa: S101 - set above; tells the type checker
+        return result
+
+    def result(self) -> LaunchResult | None:
+        """Return what there is, or None where the server was never ready."""
+        if self._running is None:
+            return None
+        facts = self._running.facts
+        replays = {name: tuple(results) for name, results in self._replays.items()}
+        return LaunchResult(
+            self._server, self._number, facts, launch_figures(facts), replays, self._folder.log
+        )
+
+    def _replay_all(self, running: RunningServer) -> None:
+        stall = self._tools.stall_timeout
+        for name, traffic in self._traffics.items():
+            self._progress.step(f"{self._server.name} {self._of}: warming up with {name}")
+            warm_up(
+                traffic,
+                running.target,
+                work=self._folder.path,
+                salt=_salt(),
+                stall_timeout=stall,
+                watch=running.check_alive,
+            )
+        for number in range(1, self._plan.replays + 1):
+            for name, traffic in self._traffics.items():
+                self._progress.step(
+                    f"{self._server.name} {self._of}: {name}, replay {number}/{self._plan.replays}"
+                )
+                self._replays[name].append(self._replay_once(running, traffic, number))
+                self._progress.done("replay")
+
+    def _replay_once(self, running: RunningServer, traffic: Traffic, number: int) -> ReplayResult:
+        before = running.metrics_text()
+        measured = replay(
+            traffic,
+            running.target,
+            work=self._folder.path,
+            salt=_salt(),
+            stall_timeout=self._tools.stall_timeout,
+            watch=running.check_alive,
+        )
+        after = running.metrics_text()
+        then, now = _parsed(before), _parsed(after)
+        invalid = None
+        if then is not None and now is not None:
+            measured = replace(measured, counters=risen(then, now))
+            invalid = RESTARTED if restarted(then, now) else None
+        figures = figures_of(measured)
+        invalid = invalid or invalid_reason(measured, traffic.spec)
+        self._folder.write_replay(
+            traffic,
+            number,
+            measured,
+            figures,
+            invalid=invalid,
+            metrics_before=before,
+            metrics_after=after,
+        )
+        return ReplayResult(figures, invalid, offered_limited(measured))
+
+
+def _parsed(metrics: str | None) -> Counters | None:
+    """Return ``/metrics`` as numbers; None where there is none or it is not Prometheus'."""
+    try:
+        return None if metrics is None else counters_from(metrics)
+    except ValueError:
+        return None
+
+
+def _salt() -> str:
+    """Return a fresh ``cache_salt``: every replay starts from an empty prefix cache."""
+    return secrets.token_hex(8)

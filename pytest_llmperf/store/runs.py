@@ -1,0 +1,293 @@
+"""The folder of a run: enough to recompute every figure and verdict later without a GPU.
+
+::
+
+    .llmperf/runs/<id>/
+        header.json  run.json                   run.json is assembled from the rest at the end
+        traffics/<name>-<digest>.json
+        campaigns/<campaign>/<server>/launch-<n>/
+            launch.json  server.log
+            <traffic>-<n>.json  .parquet  .metrics-before.txt  .metrics-after.txt
+        verdicts/<server>-<traffic>-….json  notes/
+
+Every piece is a file of its own, written at once and whole, by whichever process has it: a run
+that fails half-way keeps what it has, and xdist workers share one folder without locks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from pytest_llmperf.model.server import ServerSpec, check_name
+from pytest_llmperf.store._atomic import write_atomically
+from pytest_llmperf.store._json import plain, write_json
+from pytest_llmperf.store._load import list_runs, load_run, read_replay
+from pytest_llmperf.store._requests import requests_to_parquet
+from pytest_llmperf.store._run import (
+    Launch,
+    NightMean,
+    Run,
+    RunHeader,
+    StoredReplay,
+    StoredTraffic,
+    StoredVerdict,
+)
+from pytest_llmperf.store._secrets import (
+    masked_arguments,
+    masked_mapping,
+    masked_pairs,
+    masked_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pytest_llmperf.model.baseline import Baseline
+    from pytest_llmperf.model.launch import LaunchFacts
+    from pytest_llmperf.model.record import Replay
+    from pytest_llmperf.model.traffic import Traffic
+    from pytest_llmperf.model.verdict import Verdict
+
+__all__ = [
+    "Launch",
+    "LaunchFolder",
+    "NightMean",
+    "Run",
+    "RunFolder",
+    "RunHeader",
+    "StoredReplay",
+    "StoredTraffic",
+    "StoredVerdict",
+    "list_runs",
+    "load_run",
+    "masked_text",
+    "read_replay",
+    "verdict_file",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """One run on disk, for writing. Any number of processes may hold the same one."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, root: Path, run_id: str | None = None) -> RunFolder:
+        """Make ``root/run_id``, or join it where it is there.
+
+        Without an id: ``20261130-101500-3f2a``, the time in UTC and four random digits.
+        Raises SpecError for an id that cannot be a folder's name.
+        """
+        now = datetime.now(UTC)
+        name = run_id or f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        check_name("run", name)
+        path = root.resolve() / name
+        path.mkdir(parents=True, exist_ok=True)
+        return cls(path)
+
+    @property
+    def id(self) -> str:
+        """The run's id, which is its folder's name."""
+        return self.path.name
+
+    def write_header(self, header: RunHeader) -> None:
+        """Say what this run is; of several processes that do so, the first is kept."""
+        file = self.path / "header.json"
+        if file.is_file():
+            return
+        shown = replace(
+            header,
+            options=masked_mapping(header.options),
+            versions=masked_mapping(header.versions),
+            command=" ".join(masked_arguments(header.command.split(" "))),
+        )
+        write_json(file, plain(shown))
+        write_json(self.path / "run.json", {"status": "running", "header": shown})
+
+    def write_traffic(self, traffic: Traffic) -> None:
+        """Keep the recipe, digest and lengths of ``traffic``; its prompts are not stored.
+
+        One recipe has several digests where servers count tokens differently.
+        """
+        prompts = [request.prompt for request in traffic.requests]
+        recipe = plain(traffic.spec)
+        for part in ("dataset_options", "arrival_options", "extra_body", "headers"):
+            recipe[part] = plain(masked_pairs(getattr(traffic.spec, part)))
+        data = {
+            "recipe": recipe,
+            "digest": traffic.digest,
+            "counted_by": traffic.counted_by,
+            "notes": traffic.notes,
+            "count": len(prompts),
+            "offered_rate": traffic.offered_rate,
+            "prompt_tokens": [prompt.prompt_tokens for prompt in prompts],
+            "output_tokens": [prompt.output_tokens for prompt in prompts],
+        }
+        name = f"{traffic.spec.name}-{traffic.digest}.json"
+        write_json(self.path / "traffics" / name, data, compact=True)
+
+    def launch(self, campaign: str, server: str, number: int) -> LaunchFolder:
+        """Make the folder of a server's ``number``-th launch (from 1) in a campaign.
+
+        Raises SpecError for a campaign or server that cannot be a folder's name.
+        """
+        check_name("campaign", campaign)
+        check_name("server", server)
+        path = self.path / "campaigns" / campaign / server / f"launch-{number}"
+        path.mkdir(parents=True, exist_ok=True)
+        return LaunchFolder(path)
+
+    def write_verdict(
+        self, verdict: Verdict, message: str, *, baseline: Baseline | None = None
+    ) -> None:
+        """Keep a test's verdict and message, and each night's mean of the figures judged.
+
+        A test judged anew takes the place of its earlier verdict.
+        """
+        figures = {finding.figure for finding in verdict.findings}
+        nights = _night_means(baseline, figures) if baseline else {}
+        data = {"verdict": verdict, "message": masked_text(message), "nights": nights}
+        write_json(verdict_file(self.path, verdict), data)
+
+    def note(self, text: str) -> None:
+        """Keep a line about something missing or gone wrong; notes are read in this order."""
+        # All processes of a run are on one host, whose monotonic clock never steps back.
+        name = f"{time.monotonic_ns():020d}-{os.getpid()}.json"
+        written = {"at": _now(), "text": masked_text(text)}
+        write_json(self.path / "notes" / name, written)
+
+    def finish(self, outcome: str) -> None:
+        """Assemble ``run.json``. The last process that finishes a shared run has the word.
+
+        Raises StoreError where a piece is damaged, or no header was written.
+        """
+        run = load_run(self.path)
+        data = {
+            "status": "finished",
+            "outcome": outcome,
+            "finished_at": _now(),
+            "header": run.header,
+            "traffics": [
+                {"name": t.spec.name, "digest": t.digest, "count": t.count} for t in run.traffics
+            ],
+            "launches": [_launch_summary(self.path, launch) for launch in run.launches],
+            "verdicts": [
+                {**plain(stored.verdict), "status": stored.verdict.status}
+                for stored in run.verdicts
+            ],
+            "notes": run.notes,
+            "missing": run.missing,
+        }
+        write_json(self.path / "run.json", data)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFolder:
+    """One launch on disk, for writing. The launcher keeps the server's log in it."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        """Where the server's output goes."""
+        return self.path / "server.log"
+
+    def write_facts(self, spec: ServerSpec, facts: LaunchFacts, executable: str | None) -> None:
+        """Keep what was started and what it told about itself."""
+        server = plain(spec) | {
+            "arguments": masked_arguments(spec.arguments),
+            "environment": masked_pairs(spec.environment),
+        }
+        data = {"server": server, "executable": executable, "facts": facts, "ready_at": _now()}
+        write_json(self.path / "launch.json", data)
+
+    def write_replay(
+        self,
+        traffic: Traffic,
+        number: int,
+        replay: Replay,
+        figures: Mapping[str, float],
+        *,
+        invalid: str | None = None,
+        metrics_before: str | None = None,
+        metrics_after: str | None = None,
+    ) -> None:
+        """Keep the ``number``-th replay (from 1) of ``traffic``: requests, figures, metrics.
+
+        The JSON comes last: where it is there, the replay is whole.
+        """
+        stem = self.path / f"{traffic.spec.name}-{number}"
+        for when, text in (("before", metrics_before), ("after", metrics_after)):
+            if text is not None:
+                write_atomically(stem.with_name(f"{stem.name}.metrics-{when}.txt"), text)
+        requests = stem.with_name(f"{stem.name}.parquet")
+        write_atomically(requests, requests_to_parquet(replay.records))
+        data = {
+            "traffic": replay.traffic,
+            "digest": replay.digest,
+            "number": number,
+            "started_at": replay.started_at,
+            "invalid": invalid,
+            "figures": figures,
+            "requests": len(replay.records),
+            "failed": sum(record.error is not None for record in replay.records),
+            "offered_rate": replay.offered_rate,
+            "max_concurrency": replay.max_concurrency,
+            "clock": replay.clock,
+            "health": replay.health,
+            "counters": replay.counters,
+        }
+        write_json(stem.with_name(f"{stem.name}.json"), data)
+
+
+def _night_means(baseline: Baseline, figures: set[str]) -> dict[str, list[NightMean]]:
+    means: dict[str, list[NightMean]] = {}
+    for figure in sorted(figures):
+        for night in baseline.nights:
+            launches = [fmean(replays) for replays in night.figures.get(figure, ()) if replays]
+            if launches:
+                mean = NightMean(night.date, night.host, fmean(launches))
+                means.setdefault(figure, []).append(mean)
+    return means
+
+
+def _launch_summary(root: Path, launch: Launch) -> dict[str, object]:
+    return {
+        "folder": launch.path.relative_to(root).as_posix(),
+        "facts": launch.facts,
+        "replays": [
+            {
+                "traffic": stored.traffic,
+                "number": stored.number,
+                "invalid": stored.invalid,
+                "figures": stored.figures,
+            }
+            for stored in launch.replays
+        ],
+    }
+
+
+def verdict_file(run: Path, verdict: Verdict) -> Path:
+    """Return where the run in that folder keeps the verdict of the same test."""
+    return run / "verdicts" / f"{_slug(verdict)}.json"
+
+
+def _slug(verdict: Verdict) -> str:
+    """Return a file name that a person can read and no other test has."""
+    identity = "\0".join((verdict.test, verdict.server, verdict.traffic, verdict.against or ""))
+    words = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{verdict.server}-{verdict.traffic}").strip("-.")
+    return f"{words[:80]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
