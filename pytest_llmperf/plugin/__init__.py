@@ -1,1 +1,94 @@
-"""plugin."""
+"""The pytest plugin: hooks that delegate. Nothing heavy is imported until a test asks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_llmperf.plugin import options
+from pytest_llmperf.plugin.fixtures import (
+    llm_campaign,
+    llm_case,
+    llm_comparison,
+    llm_server,
+    llm_verdict,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["llm_campaign", "llm_case", "llm_comparison", "llm_server", "llm_verdict"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add every option, as a flag and as an ini value."""
+    options.add(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers; refuse options that cannot be."""
+    options.register_markers(config)
+    options.check(config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one test a (server, traffic) of the ``llmperf`` marker."""
+    if "llm_case" in metafunc.fixturenames:
+        from pytest_llmperf.plugin.cases import parametrize
+
+        parametrize(metafunc)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of one campaign in one xdist group; skip what this host cannot run."""
+    if options.any_case(items):
+        from pytest_llmperf.plugin.session import session_of
+
+        session_of(config).arrange(items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Learn which campaigns the selected tests want, and how many figures they judge."""
+    if options.any_case(session.items):
+        from pytest_llmperf.plugin.session import session_of
+
+        session_of(session.config).plan(session.items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember whether a test's body passed, so that an unchecked verdict can be told."""
+    report = yield
+    if report.when == "call":
+        item.stash[options.BODY_PASSED] = report.passed
+    return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Stop servers, write the report, refuse a GPU session that judged nothing."""
+    if options.SESSION in session.config.stash or options.run_path(session.config):
+        from pytest_llmperf.plugin.session import session_of
+
+        session_of(session.config).finish(session, exitstatus)
+    elif options.wants_gpu(session.config):
+        options.refuse_empty(session)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Show every verdict, and where the report is."""
+    if found := config.stash.get(options.SESSION, None):
+        found.summarise(terminalreporter)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give an xdist worker the id of the run that it takes part in, and how tests are dealt."""
+    node.workerinput["llmperf_run"] = options.run_id(node.config)
+    node.workerinput["llmperf_dist"] = node.config.getoption("dist")

@@ -1,0 +1,234 @@
+"""Every option: its flag, its ini value, its default; and what can be checked without work."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shlex
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_llmperf.plugin.session import Session
+
+SESSION: pytest.StashKey[Session] = pytest.StashKey()
+BODY_PASSED: pytest.StashKey[bool] = pytest.StashKey()
+RUN_ID: pytest.StashKey[str] = pytest.StashKey()
+
+NOTHING_JUDGED = 1
+"""Exit status of a GPU session that judged nothing: not pytest's 5, which CI tools forgive."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. ``kind``: how its value is written."""
+
+    name: str
+    help: str
+    kind: Literal["text", "count", "seconds", "flag", "pairs", "path"] = "text"
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    metavar: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The command-line flag."""
+        return f"--llmperf-{self.name}"
+
+    @property
+    def ini(self) -> str:
+        """The ini value's name."""
+        return f"llmperf_{self.name.replace('-', '_')}"
+
+
+OPTIONS = (
+    Option("engine", "engine of every server: vllm, sim or attach (default: as the suite says, "
+           "which is vllm for vllm(...))", metavar="ENGINE"),
+    Option("vllm", "the vllm executable (default: the one on PATH)", metavar="PATH"),
+    Option("base-url", "URL of the running server that engine attach measures", metavar="URL"),
+    Option("model", "where a model lies on this runner (repeatable)", "pairs", (),
+           metavar="NAME=PATH"),
+    Option("server-args", "appended to every server's arguments", default="", metavar="ARGS"),
+    Option("prompts", "cut every traffic to N prompts, for a rehearsal: its digest differs, so it "
+           "meets no baseline of the whole traffic", "count", metavar="N"),
+    Option("launches", "launches of each server (default 3)", "count", metavar="N"),
+    Option("replays", "replays of each traffic a launch (default 3)", "count", metavar="N"),
+    Option("startup-timeout", "how long a server may take to be ready (default 600)", "seconds",
+           600.0, metavar="S"),
+    Option("stall-timeout", "how long a stream may stay silent (default 60)", "seconds", 60.0,
+           metavar="S"),
+    Option("accept", "add this run as a night of the baseline; never an invalid, violating or "
+           "regressed result", "flag", default=False),
+    Option("baselines", "folder of the baselines (default: baselines)", "path", "baselines",
+           metavar="DIR"),
+    Option("report", "folder of the report (default: .llmperf/report)", "path", ".llmperf/report",
+           metavar="DIR"),
+    Option("runs", "folder of the runs' artifacts (default: .llmperf/runs)", "path",
+           ".llmperf/runs", metavar="DIR"),
+    Option("inconclusive", "what an inconclusive verdict does (default skip; the third night in a "
+           "row fails)", default="skip", choices=("skip", "fail", "pass")),
+    Option("strict", "a missing baseline fails", "flag", default=False),
+)  # fmt: skip
+
+
+def add(parser: pytest.Parser) -> None:
+    """Add each option to the command line and to the ini file."""
+    group = parser.getgroup("llmperf", "LLM serving performance (pytest-llmperf)")
+    for option in OPTIONS:
+        if option.kind == "flag":
+            group.addoption(option.flag, action="store_true", default=None, help=option.help)
+            parser.addini(option.ini, option.help, type="bool", default=False)
+        elif option.kind == "pairs":
+            group.addoption(option.flag, action="append", metavar=option.metavar, help=option.help)
+            parser.addini(option.ini, option.help, type="linelist", default=[])
+        else:
+            group.addoption(option.flag, metavar=option.metavar, help=option.help)
+            parser.addini(option.ini, option.help, default=None)
+
+
+def value(config: pytest.Config, name: str) -> Any:
+    """Return an option's value: the flag's, else the ini file's, else the default.
+
+    Raise pytest.UsageError for one that cannot be read, naming it and what it takes.
+    """
+    option = next(option for option in OPTIONS if option.name == name)
+    given = config.getoption(option.flag)
+    if given is None:
+        given = config.getini(option.ini)
+    if given is None or given in ("", []):
+        given = option.default
+    try:
+        return _read(option, given, config.rootpath)
+    except ValueError as error:
+        raise pytest.UsageError(f"{option.flag} (ini {option.ini}): {error}") from None
+
+
+def _read(option: Option, given: Any, root: Path) -> Any:
+    if given is None:
+        return None
+    if option.choices and given not in option.choices:
+        raise ValueError(f"{given!r} is none of {', '.join(option.choices)}")
+    if option.kind == "count":
+        if not re.fullmatch(r"[1-9]\d*", str(given)):
+            raise ValueError(f"{given!r} is not a number of at least 1")
+        return int(given)
+    if option.kind == "seconds":
+        seconds = _number(given)
+        if not seconds > 0:
+            raise ValueError(f"{given!r} is not a number of seconds above 0")
+        return seconds
+    if option.kind == "path":
+        return root / os.path.expanduser(given)  # noqa: PTH111 - one joins and expands
+    if option.kind == "pairs":
+        return dict(_pair(text) for text in given)
+    return given
+
+
+def _number(text: Any) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise ValueError(f"{text!r} is not NAME=PATH")
+    return name, os.path.expanduser(path)  # noqa: PTH111 - stays a string, as given
+
+
+def check(config: pytest.Config) -> None:
+    """Read every option once, so that a bad one is told before anything is collected."""
+    if all(config.getoption(option.flag) in (None, []) for option in OPTIONS) and not any(
+        config.getini(option.ini) for option in OPTIONS
+    ):
+        return
+    for option in OPTIONS:
+        value(config, option.name)
+    server_arguments(config)
+    _check_engine(value(config, "engine"), value(config, "base-url"))
+
+
+def _check_engine(engine: str | None, base_url: str | None) -> None:
+    if engine is None:
+        return
+    from pytest_llmperf.engines import ENGINES
+    from pytest_llmperf.errors import UnknownNameError
+
+    if engine not in ENGINES:
+        raise pytest.UsageError(f"--llmperf-engine: {UnknownNameError('engine', engine, ENGINES)}")
+    if engine == "attach" and not base_url:
+        raise pytest.UsageError(
+            "--llmperf-engine attach needs --llmperf-base-url URL, the server to measure"
+        )
+
+
+def server_arguments(config: pytest.Config) -> tuple[str, ...]:
+    """Return ``--llmperf-server-args`` as words."""
+    text = value(config, "server-args")
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise pytest.UsageError(f"--llmperf-server-args: {error} in {text!r}") from None
+
+
+def register_markers(config: pytest.Config) -> None:
+    """Document the markers."""
+    config.addinivalue_line("markers", "gpu: needs as many GPUs as each server's arguments say")
+    config.addinivalue_line(
+        "markers",
+        "llmperf(servers, traffic, against=None, gate=None): one test a (server, traffic); "
+        "against: the server to compare with; gate: figures to judge against the baseline "
+        "(names, or name → tolerance)",
+    )
+
+
+def any_case(items: Iterable[pytest.Item]) -> bool:
+    """Whether any test is one of ours; imports nothing."""
+    return any("llm_case" in getattr(item, "fixturenames", ()) for item in items)
+
+
+def wants_gpu(config: pytest.Config) -> bool:
+    """Whether ``-m`` asks for GPU tests: ``gpu``, ``gpu and nightly``, not ``not gpu``."""
+    expression = config.getoption("markexpr", "") or ""
+    return bool(re.search(r"\bgpu\b", expression)) and not re.search(r"\bnot\s+gpu\b", expression)
+
+
+def refuse_empty(session: pytest.Session) -> None:
+    """End a GPU session that judged nothing with an error; an xdist worker is no session."""
+    if hasattr(session.config, "workerinput"):
+        return
+    if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        session.exitstatus = NOTHING_JUDGED
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line(
+                "llmperf: this session was asked for GPU tests (-m gpu) and judged nothing",
+                red=True,
+            )
+
+
+def run_id(config: pytest.Config) -> str:
+    """Return this run's id, the same in every xdist worker."""
+    given = getattr(config, "workerinput", {}).get("llmperf_run")
+    if given:
+        return str(given)
+    if RUN_ID not in config.stash:
+        config.stash[RUN_ID] = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
+    return config.stash[RUN_ID]
+
+
+def run_path(config: pytest.Config) -> Path | None:
+    """Return this run's folder, if anything was measured: by any worker, under xdist."""
+    if RUN_ID not in config.stash and not hasattr(config, "workerinput"):
+        return None
+    path: Path = value(config, "runs") / run_id(config)
+    return path if path.exists() else None

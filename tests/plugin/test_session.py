@@ -1,0 +1,178 @@
+"""A session as a whole: exit codes, artifacts, xdist, what is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.helpers import family
+
+
+def wait_until(condition, seconds):
+    """Return whether ``condition`` came true in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return condition()
+
+
+def test_gpu_tests_on_a_host_without_gpus_are_an_error(suite):
+    """Engine vllm with -m gpu: a runner without its GPU must not be green."""
+    suite.write("""
+    REAL = vllm("real", "Qwen/Qwen3-14B")
+
+    @pytest.mark.gpu
+    @pytest.mark.llmperf(servers=[REAL], traffic=[BURST])
+    def test_serving(llm_verdict):
+        llm_verdict.check()
+    """)
+    result = suite.collect("-m", "gpu")
+    if "needs 1 GPU" not in suite.text(result):
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "-m gpu on a host without GPUs" in suite.text(result)
+    suite.collect().assert_outcomes(skipped=1)
+
+
+def test_a_gpu_session_that_judged_nothing_is_no_success(suite):
+    """Not even when everything was skipped, deselected, or had no baseline."""
+    suite.write("""
+    @pytest.mark.gpu
+    @pytest.mark.llmperf(servers=[BASE], traffic=[BURST])
+    def test_serving(llm_verdict):
+        llm_verdict.check()
+
+    def test_other(): ...
+    """)
+    result = suite.run("-m", "gpu", launches=1, replays=1)
+    result.assert_outcomes(skipped=1, deselected=1)
+    assert result.ret == 1
+    assert "judged nothing" in suite.text(result)
+    assert suite.collect("-m", "gpu", "-k", "nothing").ret == 1
+    assert suite.collect("-m", "not gpu").ret == 0
+
+
+def test_a_run_leaves_artifacts_and_a_report_and_nothing_else(suite):
+    """The figures can be recomputed, the page is there, no process is left."""
+    suite.write()
+    result = suite.run("--llmperf-accept")
+    result.assert_outcomes(passed=1)
+    outcome = suite.outcome()
+    assert outcome["status"] == "finished"
+    (run,) = suite.runs
+    assert len(list(run.glob("campaigns/base/base/launch-*/burst-*.parquet"))) == 4
+    report = suite.pytester.path / ".llmperf" / "report"
+    assert (report / "index.html").is_file()
+    assert f"report: {report}" in suite.text(result)
+    assert family(suite.pytester.path) == []
+
+
+def test_killed_pytest_leaves_no_server(suite):
+    """kill -9 in a replay: supervisor, server and load are gone in 15 seconds."""
+    suite.write(
+        """
+    LONG = random("long", num_prompts=4, max_concurrency=4, input_len=8, output_len=20000)
+
+    @pytest.mark.llmperf(servers=[BASE], traffic=[LONG])
+    def test_serving(llm_verdict):
+        llm_verdict.check()
+    """.replace("20000", "4000")
+    )
+    command = [sys.executable, "-m", "pytest", "-q"]
+    process = subprocess.Popen(
+        command, cwd=suite.pytester.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        names = lambda: " ".join(w for p in family(suite.pytester.path) for w in _words(p))  # noqa: E731
+        assert wait_until(lambda: "replay.worker" in names(), 20), "no replay began"
+        assert "engines.sim" in names()
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert wait_until(lambda: not family(suite.pytester.path), 15), names()
+
+
+def _words(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_workers_share_a_run_and_keep_a_servers_tests_together(suite):
+    """-n 2 with loadgroup: one run folder, each server launched by one worker."""
+    suite.write("""
+    OTHER = sim("other", "Qwen/Qwen3-14B", *SLOW)
+    SHORT = random("short", num_prompts=8, max_concurrency=8, input_len=8, output_len=8)
+
+    @pytest.mark.llmperf(servers=[BASE, OTHER], traffic=[BURST, SHORT])
+    def test_serving(llm_verdict):
+        llm_verdict.check(slo={"ttft.p99": "< 9 s"}, baseline=False)
+    """)
+    result = suite.run("-n", "2", "--dist", "loadgroup", launches=1, replays=1)
+    result.assert_outcomes(passed=4)
+    (run,) = suite.runs
+    assert len(list(run.glob("campaigns/*/*/launch-*"))) == 2
+    assert len(suite.outcome()["verdicts"]) == 4
+    refused = suite.collect("-n", "2")
+    assert "pytest -n needs --dist loadgroup" in suite.text(refused)
+    assert refused.ret != 0
+
+
+def test_options_are_ini_values_too(suite):
+    """llmperf_launches in the ini file is --llmperf-launches."""
+    suite.pytester.makeini("[pytest]\nllmperf_launches = 1\nllmperf_replays = 1\n")
+    suite.write()
+    suite.collect().assert_outcomes(skipped=1)
+    assert len(list(suite.runs[-1].glob("campaigns/*/*/launch-*"))) == 1
+
+
+def test_a_rehearsal_cuts_the_traffic(suite):
+    """--llmperf-prompts 8: fewer requests, another digest."""
+    suite.write()
+    suite.run(launches=1, replays=1)
+    suite.run("--llmperf-prompts", "8", launches=1, replays=1)
+    counts = {run.name: traffic for run in suite.runs for traffic in _traffics(run)}
+    whole, cut = counts.values()
+    assert (whole["count"], cut["count"]) == (24, 8)
+    assert whole["digest"] != cut["digest"]
+
+
+def _traffics(run):
+    import json
+
+    return json.loads((run / "run.json").read_text())["traffics"]
+
+
+def test_a_running_server_is_at_hand(suite):
+    """llm_server answers, is shared by tests in a row, and is gone at the end."""
+    suite.write("""
+    import urllib.request
+
+    @pytest.mark.llmperf(servers=[BASE])
+    class TestServer:
+        def test_health(self, llm_server):
+            assert urllib.request.urlopen(llm_server.target.base_url + "/health").status == 200
+        def test_same(self, llm_server):
+            llm_server.check_alive()
+    """)
+    suite.run().assert_outcomes(passed=2)
+    assert family(suite.pytester.path) == []
+
+
+def test_the_campaign_is_at_hand(suite):
+    """llm_campaign gives every figure as launches x replays."""
+    suite.write("""
+    @pytest.mark.llmperf(servers=[BASE], traffic=[BURST])
+    def test_values(llm_campaign):
+        values = llm_campaign.values("base", "burst", "output_tps")
+        assert [len(row) for row in values] == [3, 3]
+    """)
+    suite.run(launches=2, replays=3).assert_outcomes(passed=1)
