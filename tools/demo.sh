@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Three nights in a few minutes, on the simulated engine: a night that becomes the baseline, one
+# that is judged against it, and one on a server made 10 % slower, which must be caught.
+# usage: PYTEST=.venv/bin/pytest tools/demo.sh suites
+set -euo pipefail
+suites=${1:-suites}
+home=.llmperf/demo
+rm -rf "$home"
+
+night() {
+    "${PYTEST:-pytest}" "$suites" -m gpu -q --no-header -p no:cacheprovider \
+        --llmperf-engine sim --llmperf-prompts 40 --llmperf-launches 2 --llmperf-replays 2 \
+        --llmperf-baselines "$home/baselines" --llmperf-runs "$home/runs" \
+        --llmperf-report "$home/report" "$@"
+}
+
+echo "demo: the first night, accepted as the baseline"
+night --llmperf-accept
+echo
+echo "demo: the second night, judged against it"
+night
+echo
+echo "demo: the third night, every step of the server 10 % slower"
+if night --llmperf-server-args "--slowdown 1.10"; then
+    echo "demo: a loss of 10 % was not caught" >&2
+    exit 1
+fi
+echo
+echo "demo: the loss was caught, as it should be (the failures above are the point)"
+echo "demo: read the report: $PWD/$home/report/index.html"
