@@ -32,6 +32,17 @@ def pytest_configure(config: pytest.Config) -> None:
     options.check(config)
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say where relative paths start from, if that is not the rootdir shown."""
+    home = options.home(config)
+    if home == config.rootpath or not options.any_path(config):
+        return None
+    return (
+        f"llmperf: pytest took rootdir {config.rootpath} from an option's value; folders of "
+        f"llmperf are under {home}. Write --llmperf-vllm=PATH, with '=', so that it cannot"
+    )
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one test a (server, traffic) of the ``llmperf`` marker."""
     if "llm_case" in metafunc.fixturenames:

@@ -105,7 +105,7 @@ def value(config: pytest.Config, name: str) -> Any:
     if given is None or given in ("", []):
         given = option.default
     try:
-        return _read(option, given, config.rootpath)
+        return _read(option, given, home(config))
     except ValueError as error:
         raise pytest.UsageError(f"{option.flag} (ini {option.ini}): {error}") from None
 
@@ -129,6 +129,24 @@ def _read(option: Option, given: Any, root: Path) -> Any:
     if option.kind == "pairs":
         return dict(_pair(text) for text in given)
     return given
+
+
+def home(config: pytest.Config) -> Path:
+    """Return the folder that relative paths start from: pytest's rootdir, where it is one.
+
+    pytest looks for its rootdir before it knows our options, and takes the value of
+    ``--llmperf-vllm /opt/vllm/bin/vllm`` for a test path: the rootdir is then ``/`` or
+    somebody else's. Such a one is passed over for the folder that pytest was started in.
+    """
+    started_in = config.invocation_params.dir
+    if config.getoption("rootdir", None):
+        return config.rootpath
+    tests = [started_in / str(arg).split("::")[0] for arg in config.args or ()]
+    if config.inipath is not None and any(
+        path.resolve().is_relative_to(config.rootpath) for path in (started_in, *tests)
+    ):
+        return config.rootpath
+    return started_in
 
 
 def _number(text: Any) -> float:
@@ -189,6 +207,12 @@ def register_markers(config: pytest.Config) -> None:
         "against: the server to compare with; gate: figures to judge against the baseline "
         "(names, or name → tolerance)",
     )
+
+
+def any_path(config: pytest.Config) -> bool:
+    """Whether an option of ours that may hold a path is written without ``=``."""
+    flags = {option.flag for option in OPTIONS if option.kind in ("path", "pairs")}
+    return bool({*flags, "--llmperf-vllm"} & set(map(str, config.invocation_params.args)))
 
 
 def any_case(items: Iterable[pytest.Item]) -> bool:

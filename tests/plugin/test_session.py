@@ -176,3 +176,15 @@ def test_the_campaign_is_at_hand(suite):
         assert [len(row) for row in values] == [3, 3]
     """)
     suite.run(launches=2, replays=3).assert_outcomes(passed=1)
+
+
+def test_a_path_among_the_options_does_not_move_the_folders(suite, tmp_path):
+    """pytest takes it for a test path and its parent for the rootdir; ours stay at home."""
+    elsewhere = tmp_path / "other"
+    elsewhere.mkdir()
+    (elsewhere / "pytest.ini").write_text("[pytest]\n")
+    suite.write()
+    result = suite.run("--llmperf-vllm", str(elsewhere), launches=1, replays=1)
+    result.assert_outcomes(skipped=1)
+    assert len(suite.runs) == 1
+    assert "Write --llmperf-vllm=PATH" in suite.text(result)
