@@ -34,6 +34,11 @@ class Case:
         return self.servers[-1]
 
     @property
+    def traffic_name(self) -> str:
+        """The traffic's name; a test that judges always has one."""
+        return self.traffic.name if self.traffic else ""
+
+    @property
     def id(self) -> str:
         """``server/traffic``, as it stands in the test's id."""
         return f"{self.server.name}/{self.traffic.name}" if self.traffic else self.server.name

@@ -15,8 +15,10 @@ from pytest_llmperf.campaign import (
     judge_server,
 )
 from pytest_llmperf.errors import LlmPerfError, SpecError
+from pytest_llmperf.model.baseline import Baseline
 from pytest_llmperf.model.verdict import Finding, Status, Verdict
 from pytest_llmperf.plugin.cases import Case
+from pytest_llmperf.store.baselines import NoBaseline
 
 if TYPE_CHECKING:
     from pytest_llmperf.plugin.session import Session
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 def require_valid(session: Session, node: pytest.Item, case: Case, result: CampaignResult) -> None:
     """End the test's set-up with an error if the measurement cannot be trusted."""
-    traffic = case.traffic.name if case.traffic else ""
+    traffic = case.traffic_name
     reasons = [
         f"{server.name}, {reason}"
         for server in case.servers
@@ -36,7 +38,7 @@ def require_valid(session: Session, node: pytest.Item, case: Case, result: Campa
         findings = tuple(Finding("measurement", Status.INVALID, reason) for reason in reasons)
         caveats = caveats_of(result, case.server, traffic)
         verdict = Verdict(node.nodeid, case.server.name, traffic, findings, caveats)
-        pytest.fail(session.record(verdict, case), pytrace=False)
+        pytest.fail(session.ledger.record(verdict, case), pytrace=False)
 
 
 class _Check:
@@ -45,20 +47,20 @@ class _Check:
     def __init__(
         self, session: Session, node: pytest.Item, case: Case, result: CampaignResult
     ) -> None:
-        assert case.traffic is not None  # noqa: S101 - cases.py requires it for these fixtures
         self._session = session
         self._node = node
         self._case = case
         self._result = result
-        self._traffic = case.traffic.name
+        self._traffic = case.traffic_name
         self._findings: tuple[Finding, ...] = ()
         self.checked = False
 
-    def _conclude(self, verdict: Verdict) -> Verdict:
+    def _conclude(self, verdict: Verdict, baseline: Baseline | NoBaseline | None = None) -> Verdict:
         """Let the session act on this verdict; several calls in one test add up to one."""
         self._findings = (*self._findings, *verdict.findings)
         verdict = replace(verdict, findings=self._findings)
-        self._session.conclude(verdict, self._case, self._result, self._node)
+        self._node.user_properties.append(("llmperf_status", verdict.status.value))
+        self._session.ledger.conclude(verdict, self._case, self._result, baseline)
         return verdict
 
 
@@ -75,19 +77,21 @@ class VerdictCheck(_Check):
         try:
             if not slo and not baseline:
                 raise SpecError("check(baseline=False) without slo= judges nothing")
+            ledger = self._session.ledger
+            stored = ledger.baseline(self._case, self._result) if baseline else None
             verdict = judge_server(
                 self._node.nodeid,
                 self._case.server,
                 self._traffic,
                 self._result,
                 slos=slo or {},
-                baseline=self._session.baseline(self._case, self._result) if baseline else None,
-                gate=self._session.gate(self._case),
-                noise=lambda name: self._session.noise(self._case, name),
+                baseline=stored,
+                gate=ledger.gate(self._case),
+                noise=lambda name: ledger.noise(self._case, name),
             )
         except LlmPerfError as error:
             pytest.fail(str(error), pytrace=False)
-        return self._conclude(verdict)
+        return self._conclude(verdict, stored)
 
 
 class Comparison(_Check):

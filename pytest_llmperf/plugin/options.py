@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import shlex
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -256,3 +257,14 @@ def run_path(config: pytest.Config) -> Path | None:
         return None
     path: Path = value(config, "runs") / run_id(config)
     return path if path.exists() else None
+
+
+def versions() -> dict[str, str]:
+    """Return what ran this session."""
+    from importlib.metadata import version
+
+    return {
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "pytest": pytest.__version__,
+        "pytest-llmperf": version("pytest-llmperf"),
+    }

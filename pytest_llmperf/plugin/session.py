@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
-import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cached_property
@@ -18,33 +15,23 @@ from pytest_llmperf import gpu
 from pytest_llmperf.campaign import (
     CampaignResult,
     CampaignSpec,
-    Gate,
     LaunchResult,
     Plan,
     Tools,
-    describe,
     run_campaign,
 )
-from pytest_llmperf.campaign.message import differences
 from pytest_llmperf.engines import ENGINES
 from pytest_llmperf.errors import LlmPerfError
 from pytest_llmperf.gate import session_alpha
 from pytest_llmperf.launch import LaunchSettings, RunningServer, launch, read_machine
-from pytest_llmperf.model.baseline import Baseline, Night
 from pytest_llmperf.model.machine import Machine
 from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.model.traffic import TrafficSpec
-from pytest_llmperf.model.verdict import Noise, Status, Verdict
 from pytest_llmperf.plugin import options
 from pytest_llmperf.plugin.cases import Case
+from pytest_llmperf.plugin.ledger import Ledger
 from pytest_llmperf.plugin.terminal import Terminal
-from pytest_llmperf.store.baselines import BaselineStore, NoBaseline, traffic_record
 from pytest_llmperf.store.runs import RunFolder, RunHeader
-from pytest_llmperf.store.streak import nights_in_a_row
-
-PATIENCE = 3
-"""Inconclusive nights in a row after which a skip becomes a failure."""
-NEVER_ACCEPTED = (Status.INVALID, Status.SLO_VIOLATED, Status.REGRESSED)
 
 
 def session_of(config: pytest.Config) -> Session:
@@ -59,20 +46,25 @@ class Session:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._terminal = Terminal(config)
         self._plan = Plan(
-            self._option("launches") or Plan().launches, self._option("replays") or Plan().replays
+            self.option("launches") or Plan().launches, self.option("replays") or Plan().replays
         )
         self._wanted: dict[tuple[ServerSpec, ...], dict[TrafficSpec, None]] = {}
-        self._alpha = session_alpha(1)
+        self.alpha = session_alpha(1)
+        self.terminal = Terminal(config)
         self._results: dict[tuple[ServerSpec, ...], CampaignResult | LlmPerfError] = {}
-        self._baselines = BaselineStore(self._option("baselines"))
         self._server_kept = ExitStack()
         self._server_running: RunningServer | None = None
         self.report: Path | None = None
 
-    def _option(self, name: str) -> Any:
+    def option(self, name: str) -> Any:
+        """Return an option's value."""
         return options.value(self._config, name)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Return the keeper of this session's baselines and verdicts."""
+        return Ledger(self)
 
     # -- before the first test -----------------------------------------------------------
 
@@ -113,23 +105,23 @@ class Session:
                 self._wanted.setdefault(case.servers, {})[case.traffic] = None
             if "llm_verdict" in item.fixturenames:  # type: ignore[attr-defined]
                 judged += sum(not of.exact for of in case.gate.figures)
-        self._alpha = session_alpha(max(judged, 1))
+        self.alpha = session_alpha(max(judged, 1))
 
     # -- measuring -------------------------------------------------------------------------
 
     @cached_property
     def folder(self) -> RunFolder:
         """This run's artifacts, made when the first campaign starts."""
-        folder = RunFolder.create(self._option("runs"), options.run_id(self._config))
+        folder = RunFolder.create(self.option("runs"), options.run_id(self._config))
         engines = {ENGINES[s.engine].simulated for servers in self._wanted for s in servers}
         folder.write_header(
             RunHeader(
                 id=options.run_id(self._config),
                 started_at=datetime.now(UTC).astimezone().isoformat(timespec="seconds"),
                 machine=self.machine(simulated=engines == {True}),
-                versions=_versions(),
+                versions=options.versions(),
                 options={
-                    option.name: _shown(self._option(option.name)) for option in options.OPTIONS
+                    option.name: _shown(self.option(option.name)) for option in options.OPTIONS
                 },
                 simulated=True in engines,
                 command=" ".join(["pytest", *self._config.invocation_params.args]),
@@ -147,14 +139,14 @@ class Session:
     @cached_property
     def _tools(self) -> Tools:
         settings = LaunchSettings(
-            executable=self._option("vllm"),
-            models=self._option("model"),
-            base_url=self._option("base-url"),
-            startup_timeout=self._option("startup-timeout"),
+            executable=self.option("vllm"),
+            models=self.option("model"),
+            base_url=self.option("base-url"),
+            startup_timeout=self.option("startup-timeout"),
             api_key=os.environ.get("LLMPERF_API_KEY"),
         )
         return Tools(
-            settings, self.folder, self._option("stall-timeout"), say=self._terminal.progress
+            settings, self.folder, self.option("stall-timeout"), say=self.terminal.progress
         )
 
     def measured(self, case: Case) -> CampaignResult:
@@ -194,109 +186,11 @@ class Session:
         self._server_running = None
         self._server_kept.close()
 
-    # -- judging ---------------------------------------------------------------------------
-
-    def gate(self, case: Case) -> Gate:
-        """Return the case's gate with the session's α."""
-        return Gate(case.gate.figures, case.gate.tolerances, self._alpha)
-
-    def _machine_of(self, case: Case) -> Machine:
-        return self.machine(simulated=ENGINES[case.server.engine].simulated)
-
-    def baseline(self, case: Case, result: CampaignResult) -> Baseline | NoBaseline:
-        """Return what is stored for this case, or why nothing comparable is."""
-        assert case.traffic is not None  # noqa: S101 - cases.py requires it
-        traffic = result.traffics[case.traffic.name]
-        try:
-            return self._baselines.find(
-                self._machine_of(case),
-                case.server.name,
-                case.traffic.name,
-                traffic.digest,
-                traffic_record=traffic_record(traffic),
-            )
-        except LlmPerfError as error:
-            pytest.fail(str(error), pytrace=False)
-
-    def noise(self, case: Case, figure: str) -> Noise | None:
-        """Return this machine's pooled noise of a figure."""
-        return self._baselines.noise(self._machine_of(case), figure)
-
-    def record(self, verdict: Verdict, case: Case, baseline: Baseline | None = None) -> str:
-        """Store a verdict and return its message."""
-        version = self._engine_version(case)
-        changed = differences(case.server, baseline, version) if baseline else []
-        places = {"log": self._log_of(case), "run": self.folder.path}
-        message = describe(verdict, changed=changed, places=places)
-        self.folder.write_verdict(verdict, message, baseline=baseline)
-        return message
-
-    def _launches_of(self, case: Case) -> list[LaunchResult]:
+    def launches_of(self, case: Case) -> list[LaunchResult]:
+        """Return the launches of the judged server so far."""
         result = self._results.get(case.servers)
         launches = result.launches if isinstance(result, CampaignResult) else ()
         return [launch for launch in launches if launch.server == case.server]
-
-    def _log_of(self, case: Case) -> Path | str:
-        launches = self._launches_of(case)
-        return launches[-1].log if launches else "none: no launch was ever ready"
-
-    def _engine_version(self, case: Case) -> str | None:
-        return next((launch.facts.engine_version for launch in self._launches_of(case)), None)
-
-    def conclude(
-        self, verdict: Verdict, case: Case, result: CampaignResult, node: pytest.Item
-    ) -> None:
-        """Store the verdict, accept it if asked, and end the test as its status says."""
-        found = self.baseline(case, result) if verdict.against is None else None
-        message = self.record(verdict, case, found if isinstance(found, Baseline) else None)
-        node.user_properties.append(("llmperf_status", verdict.status.value))
-        accepted = self._accept(verdict, case, result)
-        status = verdict.status
-        if status in (Status.SLO_VIOLATED, Status.REGRESSED) or (
-            status is Status.NO_BASELINE and self._option("strict")
-        ):
-            pytest.fail(message, pytrace=False)
-        if status is Status.NO_BASELINE and not accepted:
-            pytest.skip(message)
-        if status is Status.INCONCLUSIVE:
-            self._inconclusive(verdict, message)
-
-    def _inconclusive(self, verdict: Verdict, message: str) -> None:
-        choice = self._option("inconclusive")
-        nights = nights_in_a_row(verdict, self.folder.path)
-        if choice == "fail":
-            pytest.fail(message, pytrace=False)
-        if choice == "skip" and nights >= PATIENCE:
-            told = f"{message}\n  inconclusive for {nights} nights in a row: nothing guards this"
-            pytest.fail(told, pytrace=False)
-        if choice == "skip":
-            pytest.skip(message)
-
-    def _accept(self, verdict: Verdict, case: Case, result: CampaignResult) -> bool:
-        if not self._option("accept") or verdict.against or verdict.status in NEVER_ACCEPTED:
-            return False
-        assert case.traffic is not None  # noqa: S101 - cases.py requires it
-        now = datetime.now(UTC).astimezone()
-        night = Night(
-            date=now.date().isoformat(),
-            host=socket.gethostname(),
-            figures=result.figures(case.server.name, case.traffic.name),
-            provenance={
-                "accepted_at": now.isoformat(timespec="seconds"),
-                "accepted_by": getpass.getuser(),
-                "engine_version": self._engine_version(case),
-                "run": options.run_id(self._config),
-                "status": verdict.status.value,
-                **_versions(),
-            },
-        )
-        traffic = result.traffics[case.traffic.name]
-        try:
-            path = self._baselines.accept(self._machine_of(case), case.server, traffic, night)
-        except LlmPerfError as error:
-            pytest.fail(str(error), pytrace=False)
-        self._terminal.accepted.append(f"{case.id} → {path}")
-        return True
 
     # -- after the last test ---------------------------------------------------------------
 
@@ -311,12 +205,12 @@ class Session:
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Show every verdict, and where run and report are."""
-        self._terminal.summary(reporter, options.run_path(self._config), self.report)
+        self.terminal.summary(reporter, options.run_path(self._config), self.report)
 
     @property
     def report_folder(self) -> Path:
         """Where reports go."""
-        folder: Path = self._option("report")
+        folder: Path = self.option("report")
         return folder
 
 
@@ -332,16 +226,6 @@ def _same(kind: str, seen: dict[str, Any], name: str, spec: Any) -> None:
             f"two {kind}s are named {name!r}, but a name is a {kind}'s identity in baselines and "
             f"history. Rename one of:\n  {seen[name]}\n  {spec}"
         )
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "pytest": pytest.__version__,
-        "pytest-llmperf": version("pytest-llmperf"),
-    }
 
 
 def _shown(value: Any) -> Any:

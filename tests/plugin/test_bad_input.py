@@ -126,21 +126,46 @@ def test_a_limit_that_cannot_be_read_fails_the_test(suite, slo, complaint):
     assert complaint in suite.text(result)
 
 
+OUT_OF_MEMORY = """#!/bin/sh
+echo "(EngineCore pid=7) INFO 11-30 07:45:29 [model_runner.py:281] Loading model from scratch..."
+echo "(EngineCore pid=7) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB" >&2
+exit 1
+"""
+
+
 def test_a_server_that_dies_at_start_is_quoted(suite):
-    """Its own error line is in the message, and the log's place."""
+    """Its own error line is in the message, with the log's place; the next server is measured."""
+    executable = suite.pytester.path / "vllm"
+    executable.write_text(OUT_OF_MEMORY)
+    executable.chmod(0o755)
     suite.write("""
-    BAD = sim("bad", "Qwen/Qwen3-14B", "--max-num-seqs", "many")
+    BAD = vllm("bad", "Qwen/Qwen3-14B")
 
     @pytest.mark.llmperf(servers=[BAD, BASE], traffic=[BURST])
     def test_serving(llm_verdict):
         llm_verdict.check(slo={"ttft.p99": "< 5 s"}, baseline=False)
     """)
-    result = suite.run(launches=1, replays=1)
+    result = suite.run(f"--llmperf-vllm={executable}", launches=1, replays=1)
     result.assert_outcomes(errors=1, passed=1)
     text = suite.text(result)
-    assert "argument --max-num-seqs" in text
+    assert "INVALID: bad on burst" in text
+    assert "CUDA out of memory. Tried to allocate 9.00 GiB" in text
     assert "server.log" in text
-    assert suite.outcome()["notes"], "what is missing is said in the run"
+    assert "CUDA out of memory" in suite.outcome()["notes"][0], "what is missing is in the run"
+
+
+def test_an_argument_that_the_engine_refuses_is_told(suite):
+    """Before anything is started where the engine can tell."""
+    suite.write("""
+    BAD = sim("bad", "Qwen/Qwen3-14B", "--max-num-seqs", "many")
+
+    @pytest.mark.llmperf(servers=[BAD], traffic=[BURST])
+    def test_serving(llm_verdict):
+        llm_verdict.check()
+    """)
+    result = suite.run(launches=1, replays=1)
+    result.assert_outcomes(errors=1)
+    assert "argument --max-num-seqs" in suite.text(result)
 
 
 def test_a_model_folder_that_does_not_exist_is_told(suite):
