@@ -21,7 +21,7 @@ CPU = {"VLLM_CPU_KVCACHE_SPACE": "2", "HF_HUB_OFFLINE": "1"}
 CACHED = vllm("smollm2", "HuggingFaceTB/SmolLM2-135M-Instruct", *WORDS, env=CPU)
 PLAIN = vllm("smollm2-no-cache", "HuggingFaceTB/SmolLM2-135M-Instruct", *WORDS,
              "--no-enable-prefix-caching", env=CPU)
-CHAT = sharegpt("chat", num_prompts=30, request_rate=1, max_concurrency=10, num_warmups=4)
+CHAT = sharegpt("chat", num_prompts=20, request_rate=1, max_concurrency=10, num_warmups=4)
 
 @pytest.mark.llmperf(servers=[CACHED, PLAIN], traffic=[CHAT])
 def test_serving(llm_verdict):
