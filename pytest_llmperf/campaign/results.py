@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_llmperf.errors import LlmPerfError
@@ -38,13 +38,15 @@ class LaunchResult:
 class CampaignResult:
     """All launches there were.
 
-    ``error`` ended the campaign early; ``missing`` says what it had still to do.
+    ``error`` ended the campaign early; ``missing`` says what it had still to do. ``unbuilt``:
+    traffics that could not be made, and why.
     """
 
     launches: tuple[LaunchResult, ...]
     traffics: Mapping[str, Traffic]
-    error: LlmPerfError | None = None
+    error: Exception | None = None
     missing: str = ""
+    unbuilt: Mapping[str, LlmPerfError] = field(default_factory=dict)
 
     def of(self, server: str, traffic: str) -> tuple[LaunchResult, ...]:
         """Return the launches of that server which replayed that traffic."""
@@ -56,15 +58,26 @@ class CampaignResult:
 
     def values(self, server: str, traffic: str, figure: str) -> Values:
         """Return launches × replays of a figure, leaving out where it is absent."""
-        rows: list[tuple[float, ...]] = []
+        return tuple(self._by_launch(server, traffic, figure).values())
+
+    def pairs(
+        self, reference: str, candidate: str, traffic: str, figure: str
+    ) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]:
+        """Return (reference replays, candidate replays) of each launch that both have."""
+        first = self._by_launch(reference, traffic, figure)
+        second = self._by_launch(candidate, traffic, figure)
+        return tuple((first[n], second[n]) for n in sorted(first.keys() & second.keys()))
+
+    def _by_launch(self, server: str, traffic: str, figure: str) -> dict[int, tuple[float, ...]]:
+        rows: dict[int, tuple[float, ...]] = {}
         for launch in self.of(server, traffic):
             if figure in launch.figures:
-                rows.append((launch.figures[figure],))
+                rows[launch.number] = (launch.figures[figure],)
                 continue
             replays = launch.replays[traffic]
             if row := tuple(r.figures[figure] for r in replays if figure in r.figures):
-                rows.append(row)
-        return tuple(rows)
+                rows[launch.number] = row
+        return rows
 
     def figures(self, server: str, traffic: str) -> dict[str, Values]:
         """Return every figure's launches × replays."""

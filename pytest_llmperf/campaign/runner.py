@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -56,15 +57,15 @@ class Tools:
 def run_campaign(spec: CampaignSpec, plan: Plan, tools: Tools) -> CampaignResult:
     """Launch and replay as planned.
 
-    An error of a server or a replay ends the campaign; the launches before it are kept, and
-    the result says what is missing. Bad traffic (UsageError) is raised before any launch.
+    Whatever goes wrong in a launch or a replay ends the campaign; what was measured before is
+    kept, and the result says what is missing. A traffic that cannot be built is left out, with
+    its error in ``unbuilt``; where none can, nothing is launched.
     """
-    # A pair gets the very same requests, with lengths as the reference counts them.
-    traffics = {t.name: tools.traffic(t, spec.servers[0]) for t in spec.traffics}
+    traffics, unbuilt = _traffics(spec, tools)
     managed = all(ENGINES[server.engine].managed for server in spec.servers)
     plan = plan if managed else replace(plan, launches=1)
     progress = Progress(spec, plan, tools.say)
-    turns = spec.turns(plan.launches)
+    turns = spec.turns(plan.launches) if traffics else ()
     done: list[LaunchResult] = []
     error, missing = None, ""
     for turn, server in enumerate(turns):
@@ -72,18 +73,44 @@ def run_campaign(spec: CampaignSpec, plan: Plan, tools: Tools) -> CampaignResult
         step = _Launch(spec, server, number, traffics, plan, tools, progress)
         try:
             done.append(step.run())
-        except LlmPerfError as caught:
+        except (Exception, KeyboardInterrupt) as caught:
+            missing = (
+                f"{server.name}, launch {number} of {plan.launches}: {step.replays_done} of "
+                f"{plan.replays * len(traffics)} replays done; {len(turns) - turn - 1} "
+                "launches not begun"
+            )
+            tools.folder.note(f"{spec.label} ended early: {_told(caught)}. Missing: {missing}")
+            if isinstance(caught, KeyboardInterrupt):
+                raise
             error = caught
             if (partial := step.result()) is not None:
                 done.append(partial)
-            missing = (
-                f"{server.name}, launch {number} of {plan.launches}: {step.replays_done} of "
-                f"{plan.replays * len(spec.traffics)} replays done; {len(turns) - turn - 1} "
-                "launches not begun"
-            )
-            tools.folder.note(f"{spec.label} ended early: {caught}. Missing: {missing}")
             break
-    return CampaignResult(tuple(done), traffics, error, missing)
+    return CampaignResult(tuple(done), traffics, error, missing, unbuilt)
+
+
+def _traffics(
+    spec: CampaignSpec, tools: Tools
+) -> tuple[dict[str, Traffic], dict[str, LlmPerfError]]:
+    """Build each traffic. A pair gets the very same requests, as the reference counts them."""
+    traffics: dict[str, Traffic] = {}
+    unbuilt: dict[str, LlmPerfError] = {}
+    for recipe in spec.traffics:
+        try:
+            traffics[recipe.name] = tools.traffic(recipe, spec.servers[0])
+        except LlmPerfError as error:
+            unbuilt[recipe.name] = error
+            tools.folder.note(f"{spec.label}: traffic {recipe.name} was not built: {error}")
+    return traffics, unbuilt
+
+
+def _told(error: BaseException) -> str:
+    """Say an error: ours in its own words, another with where it came from."""
+    if isinstance(error, LlmPerfError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return "".join(traceback.format_exception(error)).strip()
 
 
 class _Launch:
@@ -173,8 +200,13 @@ class _Launch:
         if then is not None and now is not None:
             measured = replace(measured, counters=risen(then, now))
             invalid = RESTARTED if restarted(then, now) else None
-        figures = figures_of(measured)
+        figures: dict[str, float] = {}
+        limited = False
         invalid = invalid or invalid_reason(measured, traffic.spec)
+        try:
+            figures, limited = figures_of(measured), offered_limited(measured)
+        except Exception as error:  # noqa: BLE001 - a metric's own bug must not cost the records
+            invalid = invalid or f"its figures could not be computed: {_told(error)}"
         self._folder.write_replay(
             traffic,
             number,
@@ -184,7 +216,7 @@ class _Launch:
             metrics_before=before,
             metrics_after=after,
         )
-        return ReplayResult(figures, invalid, offered_limited(measured))
+        return ReplayResult(figures, invalid, limited)
 
 
 def _parsed(metrics: str | None) -> Counters | None:

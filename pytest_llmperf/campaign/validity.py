@@ -47,7 +47,8 @@ def _tokens_not_as_asked(replay: Replay, spec: TrafficSpec) -> str | None:
 
 def _client_bound(replay: Replay) -> str | None:
     health = replay.health
-    share = health.cpu_s / health.wall_s if health.wall_s > 0 else 0.0
+    # Below a second, start and end weigh more than the load does.
+    share = health.cpu_s / health.wall_s if health.wall_s > 1 else 0.0
     limits = (
         ("wrote requests late, p99", health.send_lag_p99_ns / 1e6, SEND_LAG_P99_MS, "ms"),
         ("looked away from its sockets for", health.loop_lag_max_ns / 1e6, LOOP_LAG_MS, "ms"),

@@ -6,8 +6,8 @@ import argparse
 import json
 import math
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from pytest_llmperf.errors import UsageError
 from pytest_llmperf.model.launch import Target
@@ -156,12 +156,12 @@ def target_of(options: argparse.Namespace) -> Target:
 
     The key is the environment's OPENAI_API_KEY, as for vLLM's bench.
     """
-    url = urlsplit(options.base_url or f"http://{bracketed(options.host)}:{options.port}")
-    if url.scheme != "http" or not url.hostname:
-        raise UsageError(
-            f"--base-url {options.base_url}: plain http://host:port is measured, nothing else; "
-            "put a proxy that ends TLS before the server, not before the clock"
-        )
+    from pytest_llmperf.launch import target_from_url
+
+    model = options.served_model_name or options.model or ""
+    key = os.environ.get("OPENAI_API_KEY") or None
+    url = options.base_url or f"http://{bracketed(options.host)}:{options.port}"
+    target = target_from_url(url, model, key)
     path = ENDPOINTS[BACKENDS[options.backend]]
     asked = options.endpoint or path
     if not asked.endswith(path):
@@ -169,10 +169,7 @@ def target_of(options: argparse.Namespace) -> Target:
             f"--endpoint {asked}: backend {options.backend} speaks to …{path}; choose the backend "
             f"for that endpoint: {', '.join(BACKENDS)}"
         )
-    prefix = url.path.rstrip("/") + asked.removesuffix(path)
-    model = options.served_model_name or options.model or ""
-    key = os.environ.get("OPENAI_API_KEY") or None
-    return Target(url.hostname, url.port or 80, model, prefix=prefix, api_key=key)
+    return replace(target, prefix=target.prefix + asked.removesuffix(path))
 
 
 def bracketed(host: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_llmperf.cli._bench_flags import PERCENTILE_METRICS
+from pytest_llmperf.errors import UsageError
 from pytest_llmperf.metrics import METRICS, figures_of, goodput
 from pytest_llmperf.model.metric import Distribution
 
@@ -101,10 +103,23 @@ def percent_key(percent: float) -> str:
     return f"p{percent:g}"
 
 
+def require_folder(options: argparse.Namespace) -> None:
+    """Make the folder of the result; raise UsageError where nothing can be written there.
+
+    Before the measurement: a result that cannot be saved would be minutes lost.
+    """
+    folder = Path(options.result_dir or ".", options.result_filename or "result").parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--result-dir {folder}: {error.strerror or error}") from None
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"--result-dir {folder}: this user may not write there")
+
+
 def save(result: dict[str, Any], options: argparse.Namespace) -> Path:
     """Write the result where vLLM's bench would; return the path."""
     path = Path(options.result_dir or ".", options.result_filename or _file_name(result))
-    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a" if options.append_result else "w") as file:
         if options.append_result and file.tell():
             file.write("\n")

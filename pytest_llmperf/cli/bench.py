@@ -40,12 +40,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(options: argparse.Namespace) -> int:
     """Measure, print, save; return 0, or 1 where the figures cannot be trusted."""
     from pytest_llmperf.campaign.validity import invalid_reason
-    from pytest_llmperf.cli._bench_result import result_of, save
+    from pytest_llmperf.cli._bench_result import require_folder, result_of, save
     from pytest_llmperf.cli._bench_table import table
     from pytest_llmperf.replay.build import build_traffic
     from pytest_llmperf.tokens import tokenizer_for
 
     spec = traffic_spec(options)
+    if options.save_result or options.append_result:
+        require_folder(options)
     target = _with_model(target_of(options))
     model = options.model or target.model
     traffic = build_traffic(spec, tokenizer_for(options.tokenizer or model))

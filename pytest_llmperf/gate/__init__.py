@@ -5,6 +5,7 @@
 """
 
 from pytest_llmperf.gate.assumed import assumed_sd
+from pytest_llmperf.gate.exact import TOLERANCE as EXACT_TOLERANCE
 from pytest_llmperf.gate.exact import judge_exact
 from pytest_llmperf.gate.limits import judge_limit
 from pytest_llmperf.gate.ratio import judge_ratio
@@ -14,6 +15,7 @@ from pytest_llmperf.model.noise import estimate_noise, pool
 from pytest_llmperf.model.verdict import Finding, Noise, Status
 
 __all__ = [
+    "EXACT_TOLERANCE",
     "Finding",
     "Noise",
     "Rule",

@@ -1,7 +1,8 @@
-"""Student's quantile, cached: a session asks for the same few again and again."""
+"""Student's quantile, and Fisher's, cached: a session asks for the same few again and again."""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 
@@ -14,3 +15,16 @@ def student(probability: float, df: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(df, probability))
+
+
+@lru_cache(maxsize=1024)
+def fisher(probability: float, df: float, beside: float) -> float:
+    """Return the ``probability`` quantile of a variance ratio F with ``df`` over ``beside``.
+
+    Infinite degrees of freedom in the denominator give chi-square over ``df``.
+    """
+    from scipy.special import chdtri, fdtri
+
+    if math.isinf(beside):
+        return float(chdtri(df, 1 - probability)) / df
+    return float(fdtri(df, beside, probability))

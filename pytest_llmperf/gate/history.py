@@ -1,15 +1,33 @@
-"""How noisy a night is: from this figure's nights, from the machine's, or assumed."""
+"""How noisy a night is: from this figure's nights, from the machine's, or assumed.
+
+The machine's noise is pooled over all its baselines, and knows more than one baseline's own
+nights do, as long as this traffic is like the others. Where its own nights, or the launches in
+them, contradict that, it is judged by its own noise: ``DOUBT`` and ``CERTAINTY`` say how soon.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pytest_llmperf.gate._student import fisher
 from pytest_llmperf.gate.assumed import ASSUMED_DF
 from pytest_llmperf.gate.rule import Rule
-from pytest_llmperf.model.noise import pool
+from pytest_llmperf.model.noise import pool, spread
 from pytest_llmperf.model.verdict import Noise, NoiseSource
+
+DOUBT = 0.1
+"""The level of the test whether a traffic is noisier than its machine's pooled noise.
+
+No level both keeps the pool's power and bounds false alarms for a traffic of any noise. At 10 %
+a traffic that is no noisier than the others is judged by the pool nine times out of ten; one
+ten times as noisy raises alpha; the worst, one about twice as noisy as nine others, twice an
+alpha of 1 % (``benchmarks/gate_power.py``).
+"""
+
+CERTAINTY = 0.001
+"""The level of the test whether it is quieter: a mistake there costs false alarms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +69,41 @@ class Evidence:
     assumed_sd: float
     rule: Rule
 
+    @classmethod
+    def of(
+        cls,
+        candidate: Sequence[float],
+        nights: Sequence[Sequence[float]],
+        machine: Noise | None,
+        assumed_sd: float,
+        rule: Rule,
+    ) -> Evidence:
+        """Choose between the machine's noise, if known, and that of these nights.
+
+        The machine's is taken where it has more degrees of freedom, and where the nights do not
+        contradict it, nor their launches while nights are too few to tell.
+        """
+        own = spread([sum(night) / len(night) for night in nights])
+        alone = cls(candidate, nights, own, pooled=False, assumed_sd=assumed_sd, rule=rule)
+        if machine is None or (own and own.df >= machine.df) or _noisier(own, machine):
+            return alone
+        few = own is None or own.df < rule.min_nights - 1
+        if _noisier(alone.least_noise(), machine) if few else _quieter(own, machine):
+            return alone
+        return replace(alone, history=machine, pooled=True)
+
+    def least_noise(self) -> Noise | None:
+        """Return the noise of nights that launches alone make plausible; None without any.
+
+        Nights differ at least as much as launches do: in the public series as in GATE.md's.
+        """
+        within = self._between_launches()
+        return Noise(within.sd * math.sqrt(1 + self._per_launch), within.df) if within else None
+
+    @property
+    def _per_launch(self) -> float:
+        return sum(1 / len(night) for night in self.nights) / len(self.nights)
+
     def enough(self, launches: int, nights: int) -> bool:
         """Whether so many launches and nights are enough to do without assumptions."""
         return launches >= self.rule.min_launches and nights >= self.rule.min_nights
@@ -64,7 +117,7 @@ class Evidence:
         launches than ``min_launches`` a night cannot show its noise: the larger of the
         history's and the assumed one.
         """
-        per_launch = sum(1 / len(night) for night in self.nights) / len(self.nights)
+        per_launch = self._per_launch
         within = self._between_launches()
         known = self.history
         if known and known.df >= self.rule.min_nights - 1:
@@ -74,7 +127,7 @@ class Evidence:
             if believed:
                 source = "pooled" if self.pooled else "measured"
         else:
-            assumed = Noise(self._assumption(within, per_launch), ASSUMED_DF)
+            assumed = self._assumption()
             blend = pool([assumed, known] if known else [assumed])
             sd, df, source = (blend or assumed).sd, (blend or assumed).df, "assumed"
         # A night varies by its own part and by its launches' mean; half each if unknown.
@@ -90,9 +143,23 @@ class Evidence:
             df += len(launches) - 1
         return Noise(math.sqrt(squares / df), df) if df else None
 
-    def _assumption(self, within: Noise | None, per_launch: float) -> float:
-        """Return what to assume: the table, or more where launches differ more.
+    def _assumption(self) -> Noise:
+        """Return what to assume: the table, or more where launches differ more."""
+        least = self.least_noise()
+        if least is None or least.sd <= self.assumed_sd:
+            return Noise(self.assumed_sd, ASSUMED_DF)
+        return Noise(least.sd, min(ASSUMED_DF, least.df))
 
-        Nights differ at least as much as launches do: in the public series as in GATE.md's.
-        """
-        return max(self.assumed_sd, within.sd * math.sqrt(1 + per_launch) if within else 0.0)
+
+def _noisier(noise: Noise | None, machine: Noise) -> bool:
+    """Whether an estimate is larger than the machine's noise would let it be by chance."""
+    if noise is None or noise.sd <= machine.sd:
+        return False
+    return noise.sd**2 > fisher(1 - DOUBT, noise.df, machine.df) * machine.sd**2
+
+
+def _quieter(noise: Noise | None, machine: Noise) -> bool:
+    """Whether an estimate is smaller than chance explains. None at all is too good to be true."""
+    if noise is None or not 0 < noise.sd < machine.sd:
+        return False
+    return noise.sd**2 < fisher(CERTAINTY, noise.df, machine.df) * machine.sd**2

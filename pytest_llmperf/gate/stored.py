@@ -10,7 +10,7 @@ from pytest_llmperf.gate._words import count, level, moved, percent
 from pytest_llmperf.gate.assumed import assumed_sd
 from pytest_llmperf.gate.history import Evidence
 from pytest_llmperf.gate.rule import Rule, check_alpha
-from pytest_llmperf.model.noise import Launches, launch_logs, spread
+from pytest_llmperf.model.noise import Launches, launch_logs
 from pytest_llmperf.model.verdict import Finding, Noise, Status
 
 
@@ -27,8 +27,10 @@ def judge_values(
     """Judge tonight's values of a figure against its accepted nights.
 
     ``candidate``: launches × replays; ``baseline``: nights × launches × replays, oldest first.
-    ``noise``: of night means in y = log(value), pooled over this machine's nights (None: from
-    the nights given). ``alpha``: false alarms allowed (None: the rule's).
+    ``noise``: of night means in y = log(value), pooled over this machine's nights, these among
+    them (None: from the nights given). It is used where it has more degrees of freedom than
+    these nights, unless they are noisier than it lets them be. ``alpha``: false alarms allowed
+    (None: the rule's).
 
     A replay gives one value, a launch the mean of its replays' logarithms, a night the mean of
     its launches. D = tonight − mean of the last ``rule.max_nights`` nights, signed so that + is
@@ -68,7 +70,8 @@ def judge_values(
             launches=launches,
             replays=replays,
         )
-    evidence = _evidence(figure, tonight, nights[-rule.max_nights :], rule, noise)
+    assumed = assumed_sd(figure) if rule.assumed_sd is None else rule.assumed_sd
+    evidence = Evidence.of(tonight, nights[-rule.max_nights :], noise, assumed, rule)
     case = Comparison.of(evidence, nights, alpha)
     status = case.status
     low, high = sorted(
@@ -90,27 +93,6 @@ def judge_values(
         replays=replays,
         nights=case.nights,
         tolerance=rule.tolerance,
-    )
-
-
-def _evidence(
-    figure: str,
-    tonight: list[float],
-    nights: list[list[float]],
-    rule: Rule,
-    noise: Noise | None,
-) -> Evidence:
-    """Prefer the machine's noise; this baseline's own where that is the better known."""
-    own = spread([mean(night) for night in nights])
-    least = rule.min_nights - 1
-    pooled = noise is not None and (noise.df >= least or own is None or own.df < least)
-    return Evidence(
-        tonight,
-        nights,
-        history=noise if pooled else own,
-        pooled=pooled,
-        assumed_sd=assumed_sd(figure) if rule.assumed_sd is None else rule.assumed_sd,
-        rule=rule,
     )
 
 

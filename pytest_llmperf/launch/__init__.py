@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_llmperf.launch.machine import read_machine
     from pytest_llmperf.launch.running import RunningServer
     from pytest_llmperf.launch.settings import Host, LaunchSettings
+    from pytest_llmperf.launch.who import user_name
 
 HOMES = {
     "Host": "settings",
@@ -27,6 +28,7 @@ HOMES = {
     "restarted": "counters",
     "risen": "counters",
     "target_from_url": "address",
+    "user_name": "who",
 }
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "restarted",
     "risen",
     "target_from_url",
+    "user_name",
 ]
 
 

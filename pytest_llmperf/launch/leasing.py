@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import time
 from datetime import datetime
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_llmperf.errors import LeaseError
 from pytest_llmperf.launch.lease import Candidate
 from pytest_llmperf.launch.supervision import Refused, Supervision
+from pytest_llmperf.launch.who import user_name
 
 if TYPE_CHECKING:
     from pytest_llmperf import gpu
@@ -45,7 +45,7 @@ def take_lease(
     """
     holder = {
         "pid": os.getpid(),
-        "user": getpass.getuser(),
+        "user": user_name(),
         "server": spec.name,
         "since": datetime.now().astimezone().isoformat(timespec="seconds"),
         "launch": mark,

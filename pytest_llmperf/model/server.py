@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pytest_llmperf.errors import SpecError
 from pytest_llmperf.model.arguments import argument
@@ -33,7 +33,7 @@ class ServerSpec:
     """One configuration of one engine.
 
     ``arguments`` are the words after ``vllm serve MODEL``; ``environment`` is added to the
-    server's own. Both are recorded and diffed, and never a reason to refuse a comparison:
+    server's own, and never shown in a representation: tokens live there. Both are recorded and diffed, and never a reason to refuse a comparison:
     a changed argument is what is being gated.
     """
 
@@ -41,7 +41,7 @@ class ServerSpec:
     engine: str
     model: str
     arguments: tuple[str, ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
+    environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         check_name("server", self.name)

@@ -59,8 +59,8 @@ class TrafficSpec:
     endpoint: str = "completions"
     temperature: float = 0.0
     ignore_eos: bool = True
-    extra_body: Pairs = ()
-    headers: Pairs = ()
+    extra_body: Pairs = field(default=(), repr=False)
+    headers: Pairs = field(default=(), repr=False)
     max_error_rate: float = 0.0
     num_warmups: int | None = None
 

@@ -69,6 +69,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """After the test's body, let the verdict that it asked for end the test."""
+    try:
+        yield
+    except BaseException:
+        options.keep_check(item)
+        raise
+    options.conclude_check(item)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -86,7 +97,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         from pytest_llmperf.plugin.session import session_of
 
         session_of(session.config).finish(session, exitstatus)
-    elif options.wants_gpu(session.config):
+    else:
         options.refuse_empty(session)
 
 

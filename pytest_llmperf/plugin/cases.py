@@ -69,6 +69,11 @@ def _cases(marker: pytest.Mark, metafunc: pytest.Metafunc) -> list[Case]:
         raise SpecError("the llmperf marker names no traffic; give traffic=[...]")
     if "llm_comparison" in fixtures and len(against) != 1:
         raise SpecError("llm_comparison needs one server to compare with: against=SERVER")
+    if "llm_server" in fixtures and fixtures & NEEDS_TRAFFIC:
+        raise SpecError(
+            "a test uses llm_server, or what a campaign measured, not both: a campaign starts and "
+            "stops its servers itself"
+        )
     if against and "llm_verdict" in fixtures:
         raise SpecError("against= makes a comparison: use llm_comparison, not llm_verdict")
     gate = _gate(words.get("gate"))
@@ -87,7 +92,9 @@ def _several(name: str, given: Any, kind: type) -> list[Any]:
     values = list(values)
     for value in values:
         if not isinstance(value, kind):
-            raise SpecError(f"the llmperf marker's {name}= holds {value!r}, not a {kind.__name__}")
+            raise SpecError(
+                f"the llmperf marker's {name}= holds a {type(value).__name__}, not a {kind.__name__}"
+            )
     if name == "servers" and not values:
         raise SpecError("the llmperf marker's servers= is empty")
     return values

@@ -1,22 +1,18 @@
-"""What ``llm_verdict`` and ``llm_comparison`` are."""
+"""What ``llm_verdict`` and ``llm_comparison`` are, and what becomes of them after the test."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_llmperf.campaign import (
-    CampaignResult,
-    caveats_of,
-    judge_comparison,
-    judge_server,
-)
+from pytest_llmperf.campaign import CampaignResult, caveats_of, judge_comparison, judge_server
+from pytest_llmperf.campaign.judge import parse_slos
 from pytest_llmperf.errors import LlmPerfError, SpecError
 from pytest_llmperf.model.baseline import Baseline
 from pytest_llmperf.model.verdict import Finding, Status, Verdict
+from pytest_llmperf.plugin import options
 from pytest_llmperf.plugin.cases import Case
 from pytest_llmperf.store.baselines import NoBaseline
 
@@ -33,7 +29,9 @@ def require_valid(session: Session, node: pytest.Item, case: Case, result: Campa
         for reason in result.invalid(server.name, traffic)
     ]
     if result.error is not None:
-        reasons.insert(0, str(result.error))
+        reasons.insert(0, str(result.error) or type(result.error).__name__)
+    if traffic in result.unbuilt:
+        reasons.insert(0, str(result.unbuilt[traffic]))
     if reasons:
         findings = tuple(Finding("measurement", Status.INVALID, reason) for reason in reasons)
         caveats = caveats_of(result, case.server, traffic)
@@ -41,80 +39,126 @@ def require_valid(session: Session, node: pytest.Item, case: Case, result: Campa
         pytest.fail(session.ledger.record(verdict, case), pytrace=False)
 
 
-class _Check:
-    """One test's share of a campaign."""
+class Check:
+    """One test's share of a campaign, and what the test has asked of it so far."""
 
     def __init__(
         self, session: Session, node: pytest.Item, case: Case, result: CampaignResult
     ) -> None:
+        self.case = case
+        self.result = result
+        self.baseline: Baseline | NoBaseline | None = None
+        """What was judged against; None where that was not asked for."""
+        self.complaints: list[str] = []
+        """What was asked for and could not be."""
         self._session = session
         self._node = node
-        self._case = case
-        self._result = result
-        self._traffic = case.traffic_name
+        self._against: str | None = None
         self._findings: tuple[Finding, ...] = ()
-        self.checked = False
+        node.stash[options.CHECK] = self
 
-    def _conclude(self, verdict: Verdict, baseline: Baseline | NoBaseline | None = None) -> Verdict:
-        """Let the session act on this verdict; several calls in one test add up to one."""
+    @property
+    def checked(self) -> bool:
+        """Whether the test has asked anything."""
+        return bool(self._findings or self.complaints)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Everything asked so far, as one verdict."""
+        return Verdict(
+            self._node.nodeid,
+            self.case.server.name,
+            self.case.traffic_name,
+            self._findings,
+            caveats_of(self.result, self.case.server, self.case.traffic_name),
+            against=self._against,
+        )
+
+    def _add(self, verdict: Verdict) -> Verdict:
         self._findings = (*self._findings, *verdict.findings)
-        verdict = replace(verdict, findings=self._findings)
-        self._node.user_properties.append(("llmperf_status", verdict.status.value))
-        self._session.ledger.conclude(verdict, self._case, self._result, baseline)
+        self._against = verdict.against
         return verdict
 
+    def conclude(self) -> None:
+        """After the test's body: store the verdict, and end the test as its status says."""
+        if self.checked:
+            self._node.user_properties.append(("llmperf_status", self.verdict.status.value))
+            self._session.ledger.conclude(self)
 
-class VerdictCheck(_Check):
+    def keep(self) -> None:
+        """After a body that failed by itself: store the verdict, accept nothing."""
+        if self._findings:
+            self._session.ledger.record(self.verdict, self.case, self.baseline)
+
+
+class VerdictCheck(Check):
     """Judges a server against limits and against its stored baseline."""
 
     def check(self, *, slo: Mapping[str, str] | None = None, baseline: bool = True) -> Verdict:
-        """Judge; fail or skip the test as the status says; return the verdict otherwise.
+        """Judge, and return the verdict; the test ends by it after its body.
 
         ``slo``: figure → limit, such as ``{"ttft.p99": "< 200 ms"}``. ``baseline=False``
-        judges the limits alone.
+        judges the limits alone. What cannot be read fails the test, and the rest is judged
+        all the same: the GPU minutes are spent.
         """
-        self.checked = True
-        try:
-            if not slo and not baseline:
-                raise SpecError("check(baseline=False) without slo= judges nothing")
-            ledger = self._session.ledger
-            stored = ledger.baseline(self._case, self._result) if baseline else None
-            verdict = judge_server(
-                self._node.nodeid,
-                self._case.server,
-                self._traffic,
-                self._result,
-                slos=slo or {},
-                baseline=stored,
-                gate=ledger.gate(self._case),
-                noise=lambda name: ledger.noise(self._case, name),
+        readable = self._readable(slo or {})
+        if not slo and not baseline:
+            self.complaints.append(
+                str(SpecError("check(baseline=False) without slo= asks nothing"))
             )
+        ledger = self._session.ledger
+        try:
+            stored = ledger.baseline(self.case, self.result) if baseline else None
         except LlmPerfError as error:
-            pytest.fail(str(error), pytrace=False)
-        return self._conclude(verdict, stored)
+            self.complaints.append(str(error))
+            stored = None
+        self.baseline = stored or self.baseline
+        return self._add(
+            judge_server(
+                self._node.nodeid,
+                self.case.server,
+                self.case.traffic_name,
+                self.result,
+                slos=readable,
+                baseline=stored,
+                gate=ledger.gate(self.case),
+                noise=lambda name: ledger.noise(self.case, name),
+            )
+        )
+
+    def _readable(self, slo: Mapping[str, str]) -> dict[str, str]:
+        readable = {}
+        for figure, text in slo.items():
+            try:
+                parse_slos({figure: text})
+                readable[figure] = text
+            except LlmPerfError as error:
+                self.complaints.append(str(error))
+        return readable
 
 
-class Comparison(_Check):
+class Comparison(Check):
     """Judges a ratio between two servers measured in turns."""
 
     def expect(
         self, figure: str, *, at_least: float | None = None, at_most: float | None = None
     ) -> Verdict:
         """Judge candidate / reference of ``figure`` by its one-sided 95 % bound."""
-        self.checked = True
-        if at_least is None and at_most is None:
-            pytest.fail("expect(...) needs at_least= or at_most=", pytrace=False)
-        reference, candidate = self._case.servers
+        reference, candidate = self.case.servers
         try:
-            verdict = judge_comparison(
-                self._node.nodeid,
-                (reference, candidate),
-                self._traffic,
-                self._result,
-                figure,
-                at_least=at_least,
-                at_most=at_most,
+            if at_least is None and at_most is None:
+                raise SpecError("expect(...) needs at_least= or at_most=")
+            return self._add(
+                judge_comparison(
+                    self._node.nodeid,
+                    (reference, candidate),
+                    self.case.traffic_name,
+                    self.result,
+                    figure,
+                    at_least=at_least,
+                    at_most=at_most,
+                )
             )
         except LlmPerfError as error:
-            pytest.fail(str(error), pytrace=False)
-        return self._conclude(verdict)
+            self.complaints.append(str(error))
+            return self.verdict

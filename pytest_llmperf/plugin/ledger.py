@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import socket
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_llmperf.campaign import CampaignResult, Gate, describe
+from pytest_llmperf.campaign.judge import simulated
 from pytest_llmperf.campaign.message import differences
-from pytest_llmperf.engines import ENGINES
 from pytest_llmperf.errors import LlmPerfError
+from pytest_llmperf.launch import user_name
 from pytest_llmperf.model.baseline import Baseline, Night
 from pytest_llmperf.model.machine import Machine
+from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.model.verdict import Noise, Status, Verdict
 from pytest_llmperf.plugin import options
 from pytest_llmperf.plugin.cases import Case
@@ -23,11 +25,27 @@ from pytest_llmperf.store.baselines import BaselineStore, NoBaseline, traffic_re
 from pytest_llmperf.store.streak import nights_in_a_row
 
 if TYPE_CHECKING:
+    from pytest_llmperf.plugin.checks import Check
     from pytest_llmperf.plugin.session import Session
 
 NEVER_ACCEPTED = (Status.INVALID, Status.SLO_VIOLATED, Status.REGRESSED)
+NOT_ACCEPTED = "not accepted"
 PATIENCE = 3
 """Inconclusive nights in a row after which a skip becomes a failure."""
+
+Cell = tuple[ServerSpec, str]
+"""One server on one traffic: what has a baseline, however many tests judge it."""
+
+
+@dataclass
+class _Acceptance:
+    """Whether tonight may become a night of a cell's baseline: every test has a say."""
+
+    case: Case
+    result: CampaignResult
+    status: Status
+    wanted: bool = False
+    refused: bool = False
 
 
 class Ledger:
@@ -36,27 +54,35 @@ class Ledger:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._baselines = BaselineStore(session.option("baselines"))
+        self._read: dict[Cell, Baseline | NoBaseline] = {}
+        self._acceptances: dict[Cell, _Acceptance] = {}
 
     def gate(self, case: Case) -> Gate:
         """Return the case's gate with the session's α."""
         return Gate(case.gate.figures, case.gate.tolerances, self._session.alpha)
 
     def _machine_of(self, case: Case) -> Machine:
-        return self._session.machine(simulated=ENGINES[case.server.engine].simulated)
+        result = self._session.result_of(case)
+        pretended = result is not None and simulated(result, case.server)
+        return self._session.machine(case.server, simulated=pretended)
 
     def baseline(self, case: Case, result: CampaignResult) -> Baseline | NoBaseline:
-        """Return what is stored for this case, or why nothing comparable is.
+        """Return what was stored for this case before this session, or why nothing comparable.
 
-        Raise BaselineError for a file that cannot be read.
+        Read once: what this session accepts must not judge this session. Raise BaselineError
+        for a file that cannot be read.
         """
-        traffic = result.traffics[case.traffic_name]
-        return self._baselines.find(
-            self._machine_of(case),
-            case.server.name,
-            case.traffic_name,
-            traffic.digest,
-            traffic_record=traffic_record(traffic),
-        )
+        cell = (case.server, case.traffic_name)
+        if cell not in self._read:
+            traffic = result.traffics[case.traffic_name]
+            self._read[cell] = self._baselines.find(
+                self._machine_of(case),
+                case.server.name,
+                case.traffic_name,
+                traffic.digest,
+                traffic_record=traffic_record(traffic),
+            )
+        return self._read[cell]
 
     def noise(self, case: Case, figure: str) -> Noise | None:
         """Return this machine's pooled noise of a figure."""
@@ -68,10 +94,26 @@ class Ledger:
         """Store a verdict and return its message."""
         stored = baseline if isinstance(baseline, Baseline) else None
         changed = differences(case.server, stored, self._engine_version(case)) if stored else []
-        places = {"log": self._log_of(case), "run": self._session.folder.path}
+        run = self._session.folder.path
+        places = {
+            "log": self._log_of(case),
+            "run": run,
+            "report": self._session.report_folder / f"{run.name}.html",
+        }
         message = describe(verdict, changed=changed, places=places)
-        self._session.folder.write_verdict(verdict, message, baseline=stored)
+        inputs = {"alpha": self._session.alpha, "tolerances": case.gate.tolerances}
+        self._session.folder.write_verdict(verdict, message, baseline=stored, inputs=inputs)
+        self._note_status(verdict, case)
         return message
+
+    def _note_status(self, verdict: Verdict, case: Case) -> None:
+        result = self._session.result_of(case)
+        if verdict.against is not None or result is None:
+            return
+        cell = (case.server, case.traffic_name)
+        known = self._acceptances.setdefault(cell, _Acceptance(case, result, verdict.status))
+        known.status = Status.worst([known.status, verdict.status])
+        known.refused = known.refused or verdict.status in NEVER_ACCEPTED
 
     def _log_of(self, case: Case) -> Path | str:
         launches = self._session.launches_of(case)
@@ -81,32 +123,34 @@ class Ledger:
         launches = self._session.launches_of(case)
         return next((launch.facts.engine_version for launch in launches), None)
 
-    def conclude(
-        self,
-        verdict: Verdict,
-        case: Case,
-        result: CampaignResult,
-        baseline: Baseline | NoBaseline | None,
-    ) -> None:
-        """Store the verdict, accept it if asked, and end the test as its status says.
-
-        ``baseline``: what it was judged against; None where that was not asked for, and then
-        nothing is accepted either.
-        """
-        message = self.record(verdict, case, baseline)
-        accepted = baseline is not None and self._accept(verdict, case, result)
+    def conclude(self, check: Check) -> None:
+        """Store a test's verdict, remember whether it may be accepted, end it as it says."""
+        verdict = check.verdict
+        message = self.record(verdict, check.case, check.baseline)
+        accepting = self._may_be_accepted(check)
         status = verdict.status
+        if check.complaints:
+            pytest.fail("\n".join([*check.complaints, message]), pytrace=False)
         if status in (Status.SLO_VIOLATED, Status.REGRESSED):
             pytest.fail(message, pytrace=False)
-        if status is Status.NO_BASELINE and not accepted:
+        if status is Status.NO_BASELINE and not accepting:
             if self._session.option("strict"):
                 pytest.fail(message, pytrace=False)
             pytest.skip(message)
         if status is Status.INCONCLUSIVE:
             self._inconclusive(verdict, message)
 
+    def _may_be_accepted(self, check: Check) -> bool:
+        cell = (check.case.server, check.case.traffic_name)
+        known = self._acceptances.get(cell)
+        if known is None or check.baseline is None:
+            return False
+        known.refused = known.refused or bool(check.complaints)
+        known.wanted = bool(self._session.option("accept"))
+        return known.wanted and not known.refused
+
     def _inconclusive(self, verdict: Verdict, message: str) -> None:
-        choice = self._session.option("inconclusive")
+        choice = self._session.option("inconclusive") or ("fail" if verdict.against else "skip")
         if choice == "fail":
             pytest.fail(message, pytrace=False)
         if choice == "skip":
@@ -116,27 +160,32 @@ class Ledger:
                 pytest.fail(f"{message}\n  {told}", pytrace=False)
             pytest.skip(message)
 
-    def _accept(self, verdict: Verdict, case: Case, result: CampaignResult) -> bool:
-        if not self._session.option("accept") or verdict.status in NEVER_ACCEPTED:
-            return False
+    def accept_all(self) -> None:
+        """Add tonight to the baseline of every cell that all its tests allow."""
+        for known in self._acceptances.values():
+            if known.wanted and not known.refused:
+                self._accept(known)
+
+    def _accept(self, known: _Acceptance) -> None:
+        case, folder = known.case, self._session.folder
         now = datetime.now(UTC).astimezone()
         night = Night(
             date=now.date().isoformat(),
             host=socket.gethostname(),
-            figures=result.figures(case.server.name, case.traffic_name),
+            figures=known.result.figures(case.server.name, case.traffic_name),
             provenance={
                 "accepted_at": now.isoformat(timespec="seconds"),
-                "accepted_by": getpass.getuser(),
+                "accepted_by": user_name(),
                 "engine_version": self._engine_version(case),
-                "run": self._session.folder.id,
-                "status": verdict.status.value,
+                "run": folder.id,
+                "status": known.status.value,
                 **options.versions(),
             },
         )
-        traffic = result.traffics[case.traffic_name]
+        traffic = known.result.traffics[case.traffic_name]
         try:
             path = self._baselines.accept(self._machine_of(case), case.server, traffic, night)
-        except LlmPerfError as error:
-            pytest.fail(str(error), pytrace=False)
-        self._session.terminal.accepted.append(f"{case.id} → {path}")
-        return True
+        except (LlmPerfError, OSError) as error:
+            folder.note(f"{NOT_ACCEPTED}: {case.id}: {error}")
+        else:
+            folder.write_acceptance(case.server.name, case.traffic_name, path)

@@ -17,10 +17,12 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pytest_llmperf.plugin.checks import Check
     from pytest_llmperf.plugin.session import Session
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 BODY_PASSED: pytest.StashKey[bool] = pytest.StashKey()
+CHECK: pytest.StashKey[Check] = pytest.StashKey()
 RUN_ID: pytest.StashKey[str] = pytest.StashKey()
 
 NOTHING_JUDGED = 1
@@ -73,8 +75,10 @@ OPTIONS = (
            metavar="DIR"),
     Option("runs", "folder of the runs' artifacts (default: .llmperf/runs)", "path",
            ".llmperf/runs", metavar="DIR"),
-    Option("inconclusive", "what an inconclusive verdict does (default skip; the third night in a "
-           "row fails)", default="skip", choices=("skip", "fail", "pass")),
+    Option("lease-timeout", "how long to wait for GPUs that others have leased (default 600)",
+           "seconds", 600.0, metavar="S"),
+    Option("inconclusive", "what an inconclusive verdict does (default skip, and the third night "
+           "in a row fails; fail for a comparison)", choices=("skip", "fail", "pass")),
     Option("strict", "a missing baseline fails", "flag", default=False),
 )  # fmt: skip
 
@@ -210,6 +214,18 @@ def register_markers(config: pytest.Config) -> None:
     )
 
 
+def conclude_check(item: pytest.Item) -> None:
+    """End the test as the verdict says that it asked for, if it did."""
+    if (check := item.stash.get(CHECK, None)) is not None:
+        check.conclude()
+
+
+def keep_check(item: pytest.Item) -> None:
+    """Keep the verdict of a test that failed by itself."""
+    if (check := item.stash.get(CHECK, None)) is not None:
+        check.keep()
+
+
 def any_path(config: pytest.Config) -> bool:
     """Whether an option of ours that may hold a path is written without ``=``."""
     flags = {option.flag for option in OPTIONS if option.kind in ("path", "pairs")}
@@ -228,8 +244,12 @@ def wants_gpu(config: pytest.Config) -> bool:
 
 
 def refuse_empty(session: pytest.Session) -> None:
-    """End a GPU session that judged nothing with an error; an xdist worker is no session."""
-    if hasattr(session.config, "workerinput"):
+    """End a session that was asked for GPU tests and judged nothing with an error.
+
+    An xdist worker is no session, and one that only collects is not meant to judge.
+    """
+    config = session.config
+    if not wants_gpu(config) or hasattr(config, "workerinput") or config.option.collectonly:
         return
     if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = NOTHING_JUDGED

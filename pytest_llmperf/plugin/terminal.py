@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_llmperf.errors import LlmPerfError
 from pytest_llmperf.model.verdict import Status
 from pytest_llmperf.store.runs import load_run
+
+if TYPE_CHECKING:
+    from pytest_llmperf.plugin.closing import Closing
 
 MARKUP = {
     Status.PASSED: {"green": True},
@@ -24,7 +29,6 @@ class Terminal:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._quiet = bool(os.environ.get("CI")) or config.get_verbosity() < 0
-        self.accepted: list[str] = []
 
     def progress(self, text: str) -> None:
         """Say one line, past pytest's capturing."""
@@ -39,24 +43,31 @@ class Terminal:
             reporter.ensure_newline()
             reporter.write_line(f"llmperf: {text}")
 
-    def summary(
-        self, reporter: pytest.TerminalReporter, run: Path | None, report: Path | None
-    ) -> None:
-        """Show every verdict of the run, from its artifacts, and where to look."""
-        if run is None:
-            return
-        reporter.section("llmperf", sep="=")
-        loaded = load_run(run)
-        for entry in loaded.verdicts:
-            status = entry.verdict.status
-            lines = entry.message.splitlines()
-            reporter.write_line(lines[0], **MARKUP.get(status, {"red": True}))
-            if status is Status.IMPROVED:
-                reporter.write_line("  better beyond noise: accept it with --llmperf-accept")
-        for note in loaded.notes:
-            reporter.write_line(f"missing: {note}", yellow=True)
-        for line in self.accepted:
-            reporter.write_line(f"accepted as a night of the baseline: {line}")
-        reporter.write_line(f"run: {run}")
-        if report is not None:
-            reporter.write_line(f"report: {report}")
+
+def summary(reporter: pytest.TerminalReporter, run: Path | None, closing: Closing) -> None:
+    """Show every verdict of the run, from its artifacts, and where to look."""
+    if run is None:
+        return
+    reporter.section("llmperf", sep="=")
+    try:
+        _show(reporter, run)
+    except LlmPerfError as error:
+        reporter.write_line(f"the run cannot be shown: {error}", red=True)
+    for trouble in closing.troubles:
+        reporter.write_line(trouble, red=True)
+    reporter.write_line(f"run: {run}")
+    if closing.report is not None:
+        reporter.write_line(f"report: {closing.report}")
+
+
+def _show(reporter: pytest.TerminalReporter, run: Path) -> None:
+    loaded = load_run(run)
+    for entry in loaded.verdicts:
+        status = entry.verdict.status
+        reporter.write_line(entry.message.split("\n")[0], **MARKUP.get(status, {"red": True}))
+        if status is Status.IMPROVED:
+            reporter.write_line("  better beyond noise: accept it with --llmperf-accept")
+    for note in loaded.notes:
+        reporter.write_line(f"note: {note}", yellow=True)
+    for line in loaded.accepted:
+        reporter.write_line(f"accepted as a night of the baseline: {line}")

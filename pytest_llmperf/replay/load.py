@@ -38,7 +38,10 @@ between: written faster it would lie unread before the server and pass for its s
 SPIN_NS = 50_000
 """A wait this short is spent looking at the sockets: to sleep and wake up takes longer."""
 
-LEAD_NS = 2_000_000
+LEAD_NS = 10_000_000
+QUEUED = 10
+"""How many stall times one stream may be silent while others bring bytes: it may be queued."""
+
 NEVER = 1 << 62
 
 
@@ -180,6 +183,7 @@ class Load:
         self._progress(self.done)
         if self.in_flight and now - max(self._spool.heard_ns, self._busy_since_ns) > self._stall_ns:
             raise StalledError
+        patience = self._stall_ns * QUEUED
         for conn in list(self._pool.all.values()):
-            if conn.request >= 0 and now - conn.heard_ns > self._stall_ns:
-                self.exchange.give_up(conn, f"stalled: no byte for {self._stall_ns / 1e9:g} s")
+            if conn.request >= 0 and now - conn.heard_ns > patience:
+                self.exchange.give_up(conn, f"stalled: no byte for {patience / 1e9:g} s")

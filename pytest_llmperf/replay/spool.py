@@ -1,8 +1,8 @@
 """What a replay receives, on its way to disk: bytes in one file, an index of reads in another.
 
-14,200 events a second for ten minutes are 2.5 GB, so nothing of it is held. A thread writes:
-a disk may take seconds over what it usually does in one millisecond, and the loop must not
-wait for it. The index has one entry a read: which request, how many bytes, the process's
+14,200 events a second for ten minutes are 2.5 GB, so only the latest 64 MiB are held while the
+load runs; most replays bring less and touch no disk before they are over. A thread writes: a
+disk may take seconds over what it usually does in one millisecond. The index has one entry a read: which request, how many bytes, the process's
 clock and the kernel's stamp.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from array import array
+from collections import deque
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 BLOCK, ROOM = 192 * 1024, 64 * 1024
 """Bytes gathered before a write, and room for one more read."""
 
+HELD_BLOCKS = 256
 MOST_BLOCKS = 4096
 """Blocks that may wait for the disk (1 GiB) before a replay is given up."""
 
@@ -61,6 +63,7 @@ class Spool:
         self.heard_ns = 0
         self.received = 0
         self._failure: OSError | None = None
+        self._held: deque[Block] = deque()
         self._full: SimpleQueue[Block | None] = SimpleQueue()
         self._free: SimpleQueue[bytearray] = SimpleQueue()
         self._begin(Block())
@@ -87,14 +90,16 @@ class Spool:
         return count
 
     def flush(self) -> None:
-        """Hand the block to the writer. Raise SpoolError where the disk takes no more."""
+        """Put the block aside; hand the oldest to the writer. Raise SpoolError where the disk takes no more."""
         if self._failure is not None:
             raise SpoolError(f"cannot keep what the server sends: {self._failure}")
         if self._full.qsize() > MOST_BLOCKS:
             raise SpoolError("the disk is slower than the server: a GiB waits to be written")
         self._block.size = self.at
         self.received += self.at
-        self._full.put(self._block)
+        self._held.append(self._block)
+        if len(self._held) > HELD_BLOCKS:
+            self._full.put(self._held.popleft())
         try:
             self._begin(Block(self._free.get_nowait()))
         except Empty:
@@ -103,7 +108,9 @@ class Spool:
     def close(self) -> None:
         """Write the rest. Raise SpoolError where the disk did not take it."""
         self.flush()
-        self._full.put(None)
+        for block in (*self._held, None):
+            self._full.put(block)
+        self._held.clear()
         self._writer.join()
         if self._failure is not None:
             raise SpoolError(f"cannot keep what the server sends: {self._failure}")

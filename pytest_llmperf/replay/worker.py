@@ -1,8 +1,9 @@
 """The load process: ``python -m pytest_llmperf.replay.worker JOBFILE SPAWNED_NS``.
 
-``SPAWNED_NS`` is the CLOCK_MONOTONIC time at which it was started. Standard library only, so that it sends its first byte soon. It writes what it received
-beside the job file (``spool``), then ``result.json``, and tells its progress on stdout, one
-number a line. It ends when its parent does.
+``SPAWNED_NS`` is the CLOCK_MONOTONIC time at which it was started. Standard library only, so
+that it sends its first byte soon. It writes what it received beside the job file (``spool``),
+then ``result.json``, and tells its progress on stdout, one number a line. It ends when its
+parent does.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pytest_llmperf.replay.connections import find_address
 from pytest_llmperf.replay.exchange import why
 from pytest_llmperf.replay.job import read_job
 from pytest_llmperf.replay.load import Load, StalledError
-from pytest_llmperf.replay.spool import Spool
+from pytest_llmperf.replay.spool import Spool, SpoolError
 
 RESULT = "result.json"
 
@@ -27,6 +28,7 @@ RESULT = "result.json"
 def main(path: Path, spawned_ns: int) -> int:
     """Send the job; return 0 where a result was written."""
     job = read_job(path)
+    path.unlink()  # it holds the server's key, and is in memory now
     if not die_with(job.orders.parent):
         return 1
     exact_timers()
@@ -54,13 +56,13 @@ def send(load: Load) -> dict[str, object]:
     gc.collect()
     gc.freeze()
     gc.disable()
-    cpu_before = time.process_time()
+    cpu_s, wall_s = time.process_time(), time.monotonic()
     load.start()
     try:
         load.run()
     except StalledError:
         stalled = True
-    wall_ns = time.monotonic_ns() - load.start_ns
+    cpu_s, wall_s = time.process_time() - cpu_s, time.monotonic() - wall_s
     return {
         "stalled": stalled,
         "done": load.done,
@@ -72,8 +74,8 @@ def send(load: Load) -> dict[str, object]:
         "offsets": load.offsets,
         "reconnects": load.exchange.reconnects,
         "loop_lag_ns": load.loop_lag_ns,
-        "cpu_s": time.process_time() - cpu_before,
-        "wall_s": wall_ns / 1e9,
+        "cpu_s": cpu_s,
+        "wall_s": wall_s,
     }
 
 
@@ -86,4 +88,7 @@ def tell(done: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    try:
+        sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    except SpoolError as error:
+        sys.exit(str(error))

@@ -162,7 +162,7 @@ def _baseline(data: Mapping[str, Any]) -> Baseline:
         for night in data["nights"]
     )
     return Baseline(
-        machine=Machine(**data["machine"]),
+        machine=Machine.of(data["machine"]),
         server_name=_text(server["name"]),
         traffic_name=_text(traffic["name"]),
         traffic_digest=_text(traffic["digest"]),

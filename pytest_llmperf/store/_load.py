@@ -29,6 +29,8 @@ from pytest_llmperf.store._run import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_llmperf.model.baseline import Values
+
 _REPLAY = re.compile(r".+-\d+\.json")
 _LAUNCH = re.compile(r"launch-(\d+)")
 OWN_LAUNCHES = "llm_server"
@@ -59,8 +61,10 @@ def load_run(path: Path) -> Run:
         traffics=tuple(_traffic(file) for file in sorted((path / "traffics").glob("*.json"))),
         launches=launches,
         verdicts=verdicts,
-        notes=tuple(
-            str(read_json(file).get("text", "")) for file in sorted((path / "notes").glob("*.json"))
+        notes=tuple(str(entry.get("text", "")) for entry in _entries(path / "notes")),
+        accepted=tuple(
+            f"{entry.get('server')}/{entry.get('traffic')} → {entry.get('path')}"
+            for entry in _entries(path / "accepted")
         ),
         missing=tuple(_missing(launches, verdicts)),
     )
@@ -88,6 +92,12 @@ def list_runs(root: Path) -> list[Path]:
     return sorted(
         (header.parent for header in root.glob("*/header.json")), key=_started, reverse=True
     )
+
+
+def _entries(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield what was written one file each, in the order in which it was."""
+    for file in sorted(folder.glob("*.json")):
+        yield read_json(file)
 
 
 def _started(folder: Path) -> tuple[datetime, str]:
@@ -210,7 +220,19 @@ def _verdict(path: Path) -> StoredVerdict:
         figure: tuple(build(NightMean, night, path) for night in means)
         for figure, means in data.get("nights", {}).items()
     }
-    return StoredVerdict(verdict, str(data.get("message", "")), nights)
+    try:
+        accepted = {
+            figure: tuple(_values(night) for night in of)
+            for figure, of in data.get("accepted", {}).items()
+        }
+        inputs = dict(data.get("inputs", {}))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise StoreError(f"{path} is damaged: {error}") from error
+    return StoredVerdict(verdict, str(data.get("message", "")), nights, accepted, inputs)
+
+
+def _values(launches: Any) -> Values:
+    return tuple(tuple(map(float, replays)) for replays in launches)
 
 
 def _finding(data: Any, path: Path) -> Finding:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from pytest_llmperf.model.baseline import Values
     from pytest_llmperf.model.launch import LaunchFacts
     from pytest_llmperf.model.machine import Machine
     from pytest_llmperf.model.record import ClientHealth
@@ -90,7 +91,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class NightMean:
-    """What one accepted night gave for a figure: the mean of its launch means."""
+    """What one accepted night gave for a figure: its mean as the gate takes it, of logarithms."""
 
     date: str
     host: str
@@ -99,14 +100,18 @@ class NightMean:
 
 @dataclass(frozen=True)
 class StoredVerdict:
-    """A verdict, the message it was told with, and the nights it was judged against.
+    """A verdict, the message it was told with, and what it was judged by.
 
     ``nights``: figure → its accepted nights, oldest first; empty where nothing was stored.
+    ``accepted``: figure → the same nights × launches × replays. ``inputs``: what else the gate
+    was given, as JSON has it (an infinite number is the text that ``float`` reads).
     """
 
     verdict: Verdict
     message: str
     nights: Mapping[str, tuple[NightMean, ...]] = field(default_factory=dict)
+    accepted: Mapping[str, tuple[Values, ...]] = field(default_factory=dict)
+    inputs: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ class Run:
     """Everything a run folder holds. ``missing`` says what one would expect and is not there.
 
     ``status`` stays ``running`` where a run ended without saying so; ``outcome`` is what it
-    said at its end.
+    said at its end. ``accepted``: a line for each night that went into a baseline.
     """
 
     path: Path
@@ -126,3 +131,4 @@ class Run:
     verdicts: tuple[StoredVerdict, ...]
     notes: tuple[str, ...]
     missing: tuple[str, ...]
+    accepted: tuple[str, ...] = ()

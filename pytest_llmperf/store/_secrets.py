@@ -17,6 +17,8 @@ _ANYWHERE = "password|passwd|secret|credentials?|authorization"
 _NAME = re.compile(rf"(?:^|[^a-z])(?:{_LAST})$|{_ANYWHERE}")
 """``num_tokens`` and ``stop_token_ids`` are no secrets, ``HF_TOKEN`` and ``x-api-key`` are."""
 _HARMLESS = re.compile(r"(?:^|[^a-z])(?:eos|bos|pad|mask|stop)[^a-z]?token$")
+_VARIABLE = re.compile(r"(?:^|_)(?:API_?KEYS?|KEY|TOKEN)(?:_|\d|$)")
+"""Of an environment variable, whose name is in capitals, wherever in it: ``GITHUB_TOKEN_RO``."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _OPTION = r"--?[A-Za-z][\w-]*?(?:key|token|password|passwd|secret|auth)"
@@ -37,6 +39,8 @@ _TEXT = (
 
 def is_secret(name: str) -> bool:
     """Whether a value under this name is not to be stored or shown."""
+    if name.isupper() and _VARIABLE.search(name):
+        return True
     plain = _CAMEL.sub("_", name).lower()
     return bool(_NAME.search(plain)) and not _HARMLESS.search(plain)
 

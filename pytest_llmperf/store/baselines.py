@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_llmperf.errors import BaselineError
-from pytest_llmperf.model.baseline import Baseline, Night, Values
+from pytest_llmperf.model.baseline import Baseline, Night
 from pytest_llmperf.model.machine import Machine
-from pytest_llmperf.model.noise import estimate_noise, pool
+from pytest_llmperf.model.noise import estimate_noise, night_mean, pool_unlike
 from pytest_llmperf.model.server import ServerSpec, check_name
 from pytest_llmperf.model.traffic import Traffic
 from pytest_llmperf.model.verdict import Noise
@@ -46,13 +45,15 @@ class NoBaseline:
 class BaselineStore:
     """The baselines under one folder. Any number of processes may accept at once.
 
-    Every method raises BaselineError, naming the file and what to do, for one that is
-    damaged or was written by a newer version.
+    Where the very file that is asked for is damaged or was written by a newer version, a method
+    raises BaselineError, naming the file and what to do. Other files in that state are passed
+    over, with a warning in the log.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._read_before: dict[Path, tuple[tuple[int, int, int], Baseline]] = {}
+        self._passed_over: set[Path] = set()
 
     def path(self, machine: Machine, server: str, traffic: str) -> Path:
         """Return where the baseline of a server and a traffic on a machine lies."""
@@ -78,8 +79,7 @@ class BaselineStore:
         if not path.exists():
             return NoBaseline(self._why_nothing(machine, server, traffic))
         found = self._read(path)
-        if found.machine != machine:
-            different = ", ".join(found.machine.differences(machine))
+        if different := ", ".join(found.machine.differences(machine)):
             return NoBaseline(f"{path} is of another machine (stored → here): {different}")
         if found.traffic_digest != digest:
             return NoBaseline(_other_traffic(found, digest, traffic_record))
@@ -90,13 +90,13 @@ class BaselineStore:
     def noise(self, machine: Machine, figure: str) -> Noise | None:
         """Return a figure's noise pooled over all files of this machine, or None.
 
-        The standard deviation of night means in log(value), degrees of freedom added up.
+        The standard deviation of night means in log(value), with degrees of freedom that say
+        how well it foretells any one traffic's noise (``model.noise.pool_unlike``).
         """
-        found = (self._read(path) for path in self._files(machine.key))
-        return pool(
+        return pool_unlike(
             baseline.noise[figure]
-            for baseline in found
-            if baseline.machine == machine and figure in baseline.noise
+            for baseline in self._readable(self._files(machine.key))
+            if figure in baseline.noise and not baseline.machine.differences(machine)
         )
 
     def accept(self, machine: Machine, server: ServerSpec, traffic: Traffic, night: Night) -> Path:
@@ -104,9 +104,8 @@ class BaselineStore:
 
         A session of the same date and host as an accepted night adds its launches to that
         night; a session (``provenance["run"]``) that is in it already changes nothing. The
-        first night becomes the anchor. If another traffic digest is stored, the file starts
-        anew with this night, which the anchor's reason and a logged warning say; git has the
-        old one.
+        first night becomes the anchor. Raises BaselineError, and leaves the file as it is, where
+        another machine's or another traffic's nights are stored in it.
         """
         path = self.path(machine, server.name, traffic.spec.name)
         figures = rounded(night.figures, f"{path}, night {night.date} on {night.host}")
@@ -114,7 +113,7 @@ class BaselineStore:
         try:
             with locked(path.parent):
                 before = decode(path) if path.exists() else None
-                after = _accepted(before, machine, server, traffic, night)
+                after = _accepted(path, before, machine, server, traffic, night)
                 write_atomically(path, encode(after))
         except OSError as error:
             raise BaselineError(
@@ -137,14 +136,21 @@ class BaselineStore:
             before = self._read_before[path] = (stamp, decode(path))
         return before[1]
 
-    def _why_nothing(self, machine: Machine, server: str, traffic: str) -> str:
-        others = []
-        for path in self._files("*", server, traffic):
+    def _readable(self, paths: Iterable[Path]) -> Iterator[Baseline]:
+        """Yield the baselines of files that nobody asked for by name; pass over damaged ones.
+
+        Without one of them advice or pooled noise gets poorer, but there still is a verdict.
+        """
+        for path in paths:
             try:
-                others.append(self._read(path))
+                yield self._read(path)
             except BaselineError as error:
-                # Not the file that was asked for: advice gets poorer, the verdict does not.
-                logger.warning("%s", error)
+                if path not in self._passed_over:
+                    logger.warning("passed over: %s", error)
+                self._passed_over.add(path)
+
+    def _why_nothing(self, machine: Machine, server: str, traffic: str) -> str:
+        others = list(self._readable(self._files("*", server, traffic)))
         same_kind = [b for b in others if b.machine.simulated == machine.simulated]
         if same_kind:
             nearest = min(same_kind, key=lambda b: len(b.machine.differences(machine)))
@@ -184,23 +190,26 @@ def _other_traffic(stored: Baseline, digest: str, recipe: Mapping[str, Any] | No
 
 
 def _accepted(
+    path: Path,
     before: Baseline | None,
     machine: Machine,
     server: ServerSpec,
     traffic: Traffic,
     night: Night,
 ) -> Baseline:
-    reason = "first accepted night"
-    if before and before.traffic_digest != traffic.digest:
-        reason += f" of another traffic (digest {before.traffic_digest} → {traffic.digest})"
-        logger.warning(
-            "baseline of %s on %s starts anew: %s", server.name, traffic.spec.name, reason
-        )
-        before = None
-    elif before and before.machine != machine:
+    if before and before.machine.differences(machine):
         raise BaselineError(
             f"the baseline in the folder of {machine.key} is of another machine, "
             f"{before.machine.key}; move it to a folder of that name"
+        )
+    if before and before.traffic_digest != traffic.digest:
+        held = f"{len(before.nights)} night{'s' * (len(before.nights) != 1)}"
+        raise BaselineError(
+            f"{path} keeps its {held}, and tonight's is not accepted: "
+            f"{_other_traffic(before, traffic.digest, traffic_record(traffic))}. If the traffic "
+            "was changed on purpose, remove or rename the file in git and accept again. If it was "
+            "not: a rehearsal with --llmperf-prompts and a runner without the tokenizers extra "
+            "make other requests of the same recipe"
         )
     nights = _with(before.nights if before else (), night)
     return Baseline(
@@ -212,7 +221,7 @@ def _accepted(
         traffic=traffic_record(traffic),
         nights=nights,
         noise=_noise(nights[-NOISE_NIGHTS:]),
-        anchor=before.anchor if before and before.anchor else _anchor(night, reason),
+        anchor=before.anchor if before and before.anchor else _anchor(night),
     )
 
 
@@ -258,23 +267,17 @@ def _noise(nights: Sequence[Night]) -> dict[str, Noise]:
     return found
 
 
-def _anchor(night: Night, reason: str) -> dict[str, Any]:
+def _anchor(night: Night) -> dict[str, Any]:
     """Pin a night: what creep is measured from until somebody moves it, and says why."""
     return {
         "date": night.date,
         "host": night.host,
         "accepted_at": night.provenance.get("accepted_at", night.date),
         "accepted_by": night.provenance.get("accepted_by", "unknown"),
-        "reason": reason,
-        "figures": {figure: _mean(values) for figure, values in night.figures.items() if values},
+        "reason": "first accepted night",
+        "figures": {
+            figure: float(f"{night_mean(values):.6g}")
+            for figure, values in night.figures.items()
+            if values
+        },
     }
-
-
-def _mean(launches: Values) -> float:
-    """Return the night's mean as the gate takes it: of logarithms, where there are any."""
-    logs = all(value > 0 for replays in launches for value in replays)
-    means = [
-        sum(map(math.log, replays) if logs else replays) / len(replays) for replays in launches
-    ]
-    mean = sum(means) / len(means)
-    return float(f"{math.exp(mean) if logs else mean:.6g}")

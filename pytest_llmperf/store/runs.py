@@ -8,7 +8,7 @@
         campaigns/<campaign>/<server>/launch-<n>/
             launch.json  server.log
             <traffic>-<n>.json  .parquet  .metrics-before.txt  .metrics-after.txt
-        verdicts/<server>-<traffic>-….json  notes/
+        verdicts/<server>-<traffic>-….json  notes/  accepted/
 
 Every piece is a file of its own, written at once and whole, by whichever process has it: a run
 that fails half-way keeps what it has, and xdist workers share one folder without locks.
@@ -23,9 +23,9 @@ import secrets
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from statistics import fmean
 from typing import TYPE_CHECKING
 
+from pytest_llmperf.model.noise import night_mean
 from pytest_llmperf.model.server import ServerSpec, check_name
 from pytest_llmperf.store._atomic import write_atomically
 from pytest_llmperf.store._json import plain, write_json
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pytest_llmperf.model.baseline import Baseline
+    from pytest_llmperf.model.baseline import Baseline, Night
     from pytest_llmperf.model.launch import LaunchFacts
     from pytest_llmperf.model.record import Replay
     from pytest_llmperf.model.traffic import Traffic
@@ -148,23 +148,48 @@ class RunFolder:
         return LaunchFolder(path)
 
     def write_verdict(
-        self, verdict: Verdict, message: str, *, baseline: Baseline | None = None
+        self,
+        verdict: Verdict,
+        message: str,
+        *,
+        baseline: Baseline | None = None,
+        inputs: Mapping[str, object] | None = None,
     ) -> None:
-        """Keep a test's verdict and message, and each night's mean of the figures judged.
+        """Keep a test's verdict and message, and all that it takes to judge again.
 
+        Of ``baseline`` the nights × launches × replays of the figures judged, with their means;
+        of everything else ``inputs`` (plain values: alpha, tolerances, limits, pooled noise).
         A test judged anew takes the place of its earlier verdict.
         """
         figures = {finding.figure for finding in verdict.findings}
-        nights = _night_means(baseline, figures) if baseline else {}
-        data = {"verdict": verdict, "message": masked_text(message), "nights": nights}
+        accepted = _accepted(baseline, figures) if baseline else {}
+        data = {
+            "verdict": verdict,
+            "message": masked_text(message),
+            "inputs": masked_mapping(inputs or {}),
+            "nights": {
+                figure: [NightMean(n.date, n.host, night_mean(n.figures[figure])) for n in nights]
+                for figure, nights in accepted.items()
+            },
+            "accepted": {
+                figure: [night.figures[figure] for night in nights]
+                for figure, nights in accepted.items()
+            },
+        }
         write_json(verdict_file(self.path, verdict), data)
 
     def note(self, text: str) -> None:
         """Keep a line about something missing or gone wrong; notes are read in this order."""
+        self._add("notes", {"text": masked_text(text)})
+
+    def write_acceptance(self, server: str, traffic: str, path: Path) -> None:
+        """Keep that a night of this run went into the baseline file ``path``."""
+        self._add("accepted", {"server": server, "traffic": traffic, "path": str(path)})
+
+    def _add(self, folder: str, entry: Mapping[str, str]) -> None:
         # All processes of a run are on one host, whose monotonic clock never steps back.
         name = f"{time.monotonic_ns():020d}-{os.getpid()}.json"
-        written = {"at": _now(), "text": masked_text(text)}
-        write_json(self.path / "notes" / name, written)
+        write_json(self.path / folder / name, {"at": _now(), **entry})
 
     def finish(self, outcome: str) -> None:
         """Assemble ``run.json``. The last process that finishes a shared run has the word.
@@ -185,6 +210,7 @@ class RunFolder:
                 {**plain(stored.verdict), "status": stored.verdict.status}
                 for stored in run.verdicts
             ],
+            "accepted": run.accepted,
             "notes": run.notes,
             "missing": run.missing,
         }
@@ -250,15 +276,10 @@ class LaunchFolder:
         write_json(stem.with_name(f"{stem.name}.json"), data)
 
 
-def _night_means(baseline: Baseline, figures: set[str]) -> dict[str, list[NightMean]]:
-    means: dict[str, list[NightMean]] = {}
-    for figure in sorted(figures):
-        for night in baseline.nights:
-            launches = [fmean(replays) for replays in night.figures.get(figure, ()) if replays]
-            if launches:
-                mean = NightMean(night.date, night.host, fmean(launches))
-                means.setdefault(figure, []).append(mean)
-    return means
+def _accepted(baseline: Baseline, figures: set[str]) -> dict[str, list[Night]]:
+    """Return, oldest first, the nights that have each of the figures."""
+    nights = {f: [n for n in baseline.nights if n.figures.get(f)] for f in sorted(figures)}
+    return {figure: of for figure, of in nights.items() if of}
 
 
 def _launch_summary(root: Path, launch: Launch) -> dict[str, object]:

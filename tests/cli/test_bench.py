@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmperf.cli import main
 from pytest_llmperf.cli._bench_flags import add_flags, target_of, traffic_spec
-from pytest_llmperf.cli._bench_result import result_of, save
+from pytest_llmperf.cli._bench_result import require_folder, result_of, save
 from pytest_llmperf.cli._bench_table import table
 from pytest_llmperf.errors import LlmPerfError
 from pytest_llmperf.model.record import ClientHealth, Replay, RequestRecord
@@ -167,7 +167,7 @@ def test_the_target(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--base-url", "https://gpu"), "plain http"),
+        (("--base-url", "https://gpu"), "only plain HTTP"),
         (("--backend", "openai-chat", "--endpoint", "/v1/completions"), "/v1/chat/completions"),
     ],
 )
@@ -290,6 +290,7 @@ def test_the_table_is_vllms_and_more() -> None:
 def test_the_file_has_vllms_name(tmp_path: Path) -> None:
     """Label or backend, rate, concurrency, the model's last part, the date."""
     where = ("--result-dir", str(tmp_path / "new"))
+    require_folder(flags(*where))
     words = ("--max-concurrency", "8", "--request-rate", "4", *where)
     path = save(result(*words), flags(*words))
     assert path.name == "vllm-4.0qps-concurrency8-qwen-20261130-101112.json"
@@ -297,6 +298,13 @@ def test_the_file_has_vllms_name(tmp_path: Path) -> None:
     words = ("--label", "nightly", *ramp, *where)
     path = save(result(*words), flags(*words))
     assert path.name == "nightly-ramp-up-linear-1qps-9qps-qwen-20261130-101112.json"
+
+
+def test_a_result_that_could_not_be_saved_is_told_before_the_measurement(tmp_path: Path) -> None:
+    """A file stands where the folder should: nothing is sent."""
+    (tmp_path / "file").touch()
+    with pytest.raises(LlmPerfError, match=r"--result-dir .*file"):
+        require_folder(flags("--result-dir", str(tmp_path / "file")))
 
 
 def test_results_can_be_appended(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pytest_llmperf.gate._student import student
+from pytest_llmperf.gate._student import fisher, student
 from pytest_llmperf.gate._words import count, moved, percent
 
 
@@ -37,6 +37,15 @@ def test_imports_without_pytest_gpu_or_network():
 def test_students_quantile(probability, df, quantile):
     """The table at the end of every statistics book; infinite df is the normal one."""
     assert student(probability, df) == pytest.approx(quantile, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("probability", "df", "beside", "quantile"),
+    [(0.95, 9, 9, 3.18), (0.9, 9, 27, 1.87), (0.9, 9, math.inf, 1.63)],
+)
+def test_fishers_quantile(probability, df, beside, quantile):
+    """The next table; infinite df below is chi-square over df."""
+    assert fisher(probability, df, beside) == pytest.approx(quantile, abs=0.005)
 
 
 def test_numbers_in_words():

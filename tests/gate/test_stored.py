@@ -5,17 +5,20 @@ Quantiles used below (Student's t): 0.95 and 0.99 at 9 df: 1.83311, 2.82144; at 
 """
 
 import math
+import random
 
 import pytest
 
 from pytest_llmperf.errors import SpecError
-from pytest_llmperf.gate import Noise, Rule, Status, judge_values
+from pytest_llmperf.gate import Noise, Rule, Status, estimate_noise, judge_values, pool
+from pytest_llmperf.model.noise import pool_unlike
 
 LEVEL = 1000.0
 LAUNCHES = (0.0, 0.0, 0.0)
 A = 0.003 * math.sqrt(10)
 """Ten night means at +A and −A in turn have a standard deviation of 0.01."""
 TEN = [A, -A] * 5
+QUIET, NOISY = [a / 10 for a in TEN], [a * 3 for a in TEN]
 NORMAL = math.inf
 
 
@@ -109,15 +112,15 @@ class TestPooledNoise:
 
     def test_smallest_effect_that_matters(self):
         """However sure, a loss below 2 % is passed and a gain below 2 % is no improvement."""
-        sure = Noise(0.001, NORMAL)
-        assert judge(0.0199, noise=sure).status is Status.PASSED
-        assert judge(0.0201, noise=sure).status is Status.REGRESSED
-        assert judge(-0.0199, noise=sure).status is Status.PASSED
-        assert judge(-0.0201, noise=sure).status is Status.IMPROVED
+        sure = {"noise": Noise(0.001, NORMAL), "of": QUIET}
+        assert judge(0.0199, **sure).status is Status.PASSED
+        assert judge(0.0201, **sure).status is Status.REGRESSED
+        assert judge(-0.0199, **sure).status is Status.PASSED
+        assert judge(-0.0201, **sure).status is Status.IMPROVED
 
     def test_detectable_is_never_below_the_smallest_effect(self):
         """0.02 + 1.64485 · 0.00104881 = 0.0217251 in y, 2.149 % of a throughput."""
-        finding = judge(0.0, noise=Noise(0.001, NORMAL))
+        finding = judge(0.0, noise=Noise(0.001, NORMAL), of=QUIET)
         assert finding.smallest_detectable_change == pytest.approx(0.021491, abs=1e-6)
 
     def test_unsure_noise_of_few_nights_gives_way_to_the_nights_own(self):
@@ -133,13 +136,13 @@ class TestThresholds:
     def test_smallest_effect(self):
         """With 1 % as the smallest effect a proven loss of 1.5 % is regressed."""
         rule = Rule(smallest_effect=0.01)
-        assert judge(0.015, noise=self.noise, rule=rule).status is Status.REGRESSED
+        assert judge(0.015, of=QUIET, noise=self.noise, rule=rule).status is Status.REGRESSED
 
     def test_tolerance_below_the_smallest_effect_lowers_it(self):
         """Who tolerates 1 % has 1.5 % called regressed, not left between two thresholds."""
         rule = Rule(tolerance=0.01)
-        assert judge(0.015, noise=self.noise, rule=rule).status is Status.REGRESSED
-        assert judge(0.005, noise=self.noise, rule=rule).status is Status.PASSED
+        assert judge(0.015, of=QUIET, noise=self.noise, rule=rule).status is Status.REGRESSED
+        assert judge(0.005, of=QUIET, noise=self.noise, rule=rule).status is Status.PASSED
 
     def test_wide_tolerance_passes_what_is_not_proven(self):
         """1.56 % + 3.45 % is inconclusive for 5 % and passes for 10 %."""
@@ -249,6 +252,53 @@ class TestHierarchy:
         assert finding.interval[0] == pytest.approx(expected, abs=1e-6)
 
 
+class TestUnlikeTraffics:
+    """A machine's other traffics may be quieter or noisier than this one."""
+
+    @pytest.mark.parametrize("df", [18, 90, NORMAL])
+    def test_quiet_neighbours_make_no_false_alarm(self, df):
+        """Nights of sd 0.03 differ by what a pool of 0.98 % would call REGRESSED.
+
+        Their own 99 % bound is 2.82144·0.03·√1.1 = 0.088775.
+        """
+        finding = judge(0.03, of=NOISY, noise=Noise(0.0098, df))
+        assert finding.noise == "measured"
+        assert finding.status is Status.INCONCLUSIVE
+        assert judge(0.088, of=NOISY, noise=Noise(0.0098, df)).status is Status.INCONCLUSIVE
+        assert judge(0.089, of=NOISY, noise=Noise(0.0098, df)).status is Status.REGRESSED
+
+    def test_a_new_traffic_among_quiet_ones(self):
+        """Launches of sd 0.03 on its first night contradict 0.3 %: the noise is assumed."""
+        spread = (-0.03, 0.0, 0.03)
+        finding = judge_values(
+            night(0.05, spread), nights([0.0], launches=spread), noise=Noise(0.003, 81)
+        )
+        assert (finding.status, finding.noise) == (Status.INCONCLUSIVE, "assumed")
+
+    def test_noisy_neighbours_hide_no_loss(self):
+        """Nights of sd 0.001 see 5 % by themselves, which a pool of 3 % would not."""
+        finding = judge(0.05, of=QUIET, noise=Noise(0.03, 90))
+        assert (finding.status, finding.noise) == (Status.REGRESSED, "measured")
+
+    def test_false_alarms_of_simulated_nights(self):
+        """400 nights of CV 3 % among nine traffics of 0.3 %: at 1 %, more than 12 is no chance.
+
+        As the pool was once believed (0.98 % with 90 df) the same nights raise over 50.
+        """
+        rng = random.Random(20261130)  # noqa: S311 - a simulation, not a secret
+        others = [Noise(0.00245, 9)] * 9
+        alarms = believed = 0
+        for _ in range(400):
+            history = nights([rng.gauss(0, 0.0245) for _ in range(10)])
+            tonight = night(rng.gauss(0, 0.0245))
+            all_of_them = [*others, estimate_noise(history)]
+            finding = judge_values(tonight, history, noise=pool_unlike(all_of_them))
+            alarms += finding.status is Status.REGRESSED
+            believed += finding.change < -2.37 * pool(all_of_them).sd * math.sqrt(1.1)
+        assert alarms <= 12
+        assert believed > 50
+
+
 class TestTooLittleData:
     """Below three launches or five nights noise is assumed, and says so."""
 
@@ -280,12 +330,13 @@ class TestTooLittleData:
     def test_launches_that_differ_raise_the_assumption(self):
         """Launches of sd 0.03 make nights of at least 0.03·√(4/3) = 0.034641 plausible.
 
-        se = 0.048990, 99 % bound 0.153959, beside 0.044444 where launches agree.
+        se = 0.048990; four launches in excess are 4 df, whose quantile is 3.74695: the 99 % bound
+        is 0.183562, beside 0.044444 where launches agree.
         """
         spread = (-0.03, 0.0, 0.03)
         base = nights([0.0], launches=spread)
-        assert judge_values(night(0.15, spread), base).status is Status.INCONCLUSIVE
-        assert judge_values(night(0.16, spread), base).status is Status.REGRESSED
+        assert judge_values(night(0.18, spread), base).status is Status.INCONCLUSIVE
+        assert judge_values(night(0.19, spread), base).status is Status.REGRESSED
 
     def test_few_nights_blend_with_the_assumption(self):
         """Three nights at −0.03, 0, 0.03: (6·0.01² + 2·0.03²) / 8 = 0.0003, 8 df.
@@ -311,11 +362,10 @@ class TestTooLittleData:
 
     def test_few_launches_take_the_larger_noise(self):
         """One launch tonight: the nights' 0.1 % is not believed, 1 % is assumed."""
-        quiet = [a / 10 for a in TEN]
-        finding = judge(0.025, of=quiet, launches=(0.0,))
+        finding = judge(0.025, of=QUIET, launches=(0.0,))
         assert finding.noise == "assumed"
         assert finding.status is Status.PASSED
-        assert judge(0.025, of=quiet).status is Status.REGRESSED
+        assert judge(0.025, of=QUIET).status is Status.REGRESSED
 
     def test_few_launches_keep_a_history_that_is_noisier(self):
         """Assuming 1 % where nights differ by 3 % would be a false alarm."""
@@ -325,17 +375,18 @@ class TestTooLittleData:
         assert finding.status is Status.INCONCLUSIVE
 
     def test_no_worse_than_an_accepted_launch_is_no_regression(self):
-        """Four nights with a launch at 6 % below: a night of 5.5 % less has been seen before."""
+        """Four nights with a launch at 6 % below: a night of 5.7 % less has been seen before."""
         base = [*nights([0.0] * 3), night(0.0, launches=(0.06, -0.03, -0.03))]
-        rule = Rule(assumed_sd=0.01)
-        inside = judge_values(night(0.055), base, rule=rule, noise=Noise(0.01, NORMAL))
+        # Launches of sd √(0.0054/10) make nights of 0.0268 plausible: F = 1.587, below 1.599.
+        noise = Noise(0.0213, NORMAL)  # its bound is 2.32635·0.0213·√1.25 = 0.0554
+        inside = judge_values(night(0.057), base, noise=noise)
         assert inside.status is Status.INCONCLUSIVE
         assert "no worse than launches accepted before" in inside.reason
-        outside = judge_values(night(0.065), base, rule=rule, noise=Noise(0.01, NORMAL))
+        outside = judge_values(night(0.065), base, noise=noise)
         assert outside.status is Status.REGRESSED
-        # the smallest loss it would have called: 0.06 + 1.64485·0.01·√1.25
+        # the smallest loss it would have called: 0.06 + 1.64485·0.0213·√1.25
         assert inside.smallest_detectable_change == pytest.approx(
-            -math.expm1(-0.06 - 0.018390), abs=1e-5
+            -math.expm1(-0.06 - 0.039171), abs=1e-5
         )
 
     def test_nights_older_than_ten_still_are_accepted_ones(self):
@@ -386,11 +437,10 @@ class TestWhatWouldDecide:
 
     def test_too_few_launches_ask_for_three_at_least(self):
         """Three launches let the nights' own small noise be believed."""
-        quiet = [a / 10 for a in TEN]
-        finding = judge(0.040, of=quiet, launches=(0.0,), alpha=0.0008)
+        finding = judge(0.040, of=QUIET, launches=(0.0,), alpha=0.0008)
         assert finding.status is Status.INCONCLUSIVE
         assert finding.launches_needed == 3
-        assert judge(0.040, of=quiet, alpha=0.0008).status is Status.REGRESSED
+        assert judge(0.040, of=QUIET, alpha=0.0008).status is Status.REGRESSED
 
     def test_decided_findings_need_none(self):
         """A verdict that stands asks for nothing."""

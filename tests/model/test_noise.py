@@ -5,7 +5,14 @@ import math
 import pytest
 
 from pytest_llmperf.errors import SpecError
-from pytest_llmperf.model.noise import estimate_noise, launch_logs, night_log, pool
+from pytest_llmperf.model.noise import (
+    estimate_noise,
+    launch_logs,
+    night_log,
+    night_mean,
+    pool,
+    pool_unlike,
+)
 from pytest_llmperf.model.verdict import Noise
 
 
@@ -45,6 +52,46 @@ def test_pool_of_none():
 def test_pool_with_a_noise_that_is_known_exactly():
     """Infinite degrees of freedom outweigh every estimate."""
     assert pool([Noise(0.05, 9), Noise(0.01, math.inf)]) == Noise(0.01, math.inf)
+
+
+def test_alike_noises_are_pooled_with_all_their_freedom():
+    """Two that differ by less than chance explains: 0.0002 and 0.0008 with one df each."""
+    pooled = pool_unlike([Noise(math.sqrt(0.0002), 1), Noise(math.sqrt(0.0008), 1)])
+    assert pooled.sd == pytest.approx(math.sqrt(0.0005))
+    assert pooled.df == pytest.approx(2)
+
+
+def test_unlike_noises_foretell_little_of_any_one():
+    """Nine of 1 and one of 10 with 9 df: v = (9·1 + 100)/10 = 10.9, D = 90.
+
+    seen = 9·(9·9.9² + 89.1²) = 79388.1; chance = 0.9·2·9/11·(9 + 10⁴) = 14740.527;
+    weight = 90 − 810/90 = 81; t = 798.1182; 1/df = 1/90 + 798.1182/(2·10.9²).
+    """
+    pooled = pool_unlike([Noise(10.0, 9), *[Noise(1.0, 9)] * 9])
+    assert pooled.sd == pytest.approx(math.sqrt(10.9))
+    assert pooled.df == pytest.approx(1 / (1 / 90 + 798.1182 / (2 * 10.9**2)), rel=1e-6)
+    assert pooled.df < 1
+
+
+@pytest.mark.parametrize(
+    ("noises", "expected"),
+    [
+        ([], None),
+        ([Noise(0.01, 9)], Noise(0.01, 9)),
+        ([Noise(0.0, 4), Noise(0.0, 4)], Noise(0.0, 8)),
+        ([Noise(0.05, 9), Noise(0.01, math.inf)], Noise(0.01, math.inf)),
+    ],
+)
+def test_nothing_can_differ(noises, expected):
+    """None, one, noiseless ones, and one that is known exactly."""
+    assert pool_unlike(noises) == expected
+
+
+def test_night_mean_is_of_logarithms_where_there_are_any():
+    """Launches at log 200 and 50: 100. With a zero: the mean of 250 and 0."""
+    assert night_mean([[100.0, 400.0], [50.0]]) == pytest.approx(100)
+    assert night_mean([[100.0, 400.0], [0.0]]) == 125
+    assert night_mean([[262144.0], [262144.0]]) == 262144
 
 
 def test_means_are_of_logarithms():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-
 SUITE = """
 HERE = attach("here")
 STREAMS = random("streams", num_prompts=100, max_concurrency=50, input_len=8, output_len=60)

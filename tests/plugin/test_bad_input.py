@@ -39,7 +39,7 @@ def test_an_option_that_cannot_be_read_is_told(suite, options, complaint):
         ("traffic=[BURST]", "servers= is None, not a list of ServerSpec"),
         ("servers=[], traffic=[BURST]", "servers= is empty"),
         ("servers=[BASE]", "names no traffic; give traffic=[...]"),
-        ("servers=['base'], traffic=[BURST]", "servers= holds 'base', not a ServerSpec"),
+        ("servers=['base'], traffic=[BURST]", "servers= holds a str, not a ServerSpec"),
         ("servers=[BASE], traffic=[BASE]", "not a TrafficSpec"),
         ("servers=[BASE], trafic=[BURST]", "does not take 'trafic'; it takes servers, traffic"),
         ("servers=[BASE], traffic=[BURST], against=BASE", "use llm_comparison, not llm_verdict"),

@@ -188,3 +188,69 @@ def test_a_path_among_the_options_does_not_move_the_folders(suite, tmp_path):
     result.assert_outcomes(skipped=1)
     assert len(suite.runs) == 1
     assert "Write --llmperf-vllm=PATH" in suite.text(result)
+
+
+def test_an_interrupted_run_says_what_is_missing(suite):
+    """Ctrl-C in a replay: the server is gone, the run says how far it got."""
+    suite.write("""
+    LONG = random("long", num_prompts=4, max_concurrency=4, input_len=8, output_len=4000)
+
+    @pytest.mark.llmperf(servers=[BASE], traffic=[LONG])
+    def test_serving(llm_verdict):
+        llm_verdict.check()
+    """)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", "--llmperf-launches=1"],
+        cwd=suite.pytester.path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def loading():
+        return any("replay.worker" in w for p in family(suite.pytester.path) for w in _words(p))
+
+    try:
+        assert wait_until(loading, 20), "no replay began"
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert "interrupted. Missing: base, launch 1 of 1: 0 of 3 replays done" in output
+    assert wait_until(lambda: not family(suite.pytester.path), 10)
+    assert suite.outcome()["outcome"] == "interrupted"
+
+
+def test_what_cannot_be_is_told_under_xdist_too(suite):
+    """Two servers of one name: each test ends with the complaint, no worker crashes."""
+    suite.write("""
+    OTHER = sim("base", "Qwen/Qwen3-14B", "--max-num-seqs", "4")
+
+    @pytest.mark.llmperf(servers=[BASE], traffic=[BURST])
+    def test_one(llm_verdict): ...
+
+    @pytest.mark.llmperf(servers=[OTHER], traffic=[BURST])
+    def test_two(llm_verdict): ...
+    """)
+    result = suite.collect("-n", "2", "--dist", "loadgroup")
+    result.assert_outcomes(errors=2)
+    assert "two servers are named 'base'" in suite.text(result)
+
+
+def test_without_xdist_strict_markers_hold(suite):
+    """No marker of a plugin that is not there."""
+    suite.write()
+    options = ("-p", "no:xdist", "--strict-markers", "-W", "error")
+    suite.run(*options, launches=1, replays=1).assert_outcomes(skipped=1)
+    suite.run(*options, "-k", "nothing").assert_outcomes(deselected=1)
+
+
+def test_a_url_is_one_server(suite):
+    """Two names for it would be judged as two servers."""
+    suite.write("""
+    @pytest.mark.llmperf(servers=[attach("one"), attach("two")], traffic=[BURST])
+    def test_serving(llm_verdict): ...
+    """)
+    result = suite.collect("--llmperf-base-url=http://127.0.0.1:9")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "one and two would both be the one server" in suite.text(result)

@@ -119,7 +119,7 @@ def test_with_rate_and_cap_requests_wait_in_arrival_order(tmp_path: Path) -> Non
 
 
 def test_a_burst_goes_out_on_connections_of_its_own(tmp_path: Path) -> None:
-    """300 requests due at once, without a cap: all are in flight together."""
+    """300 requests due at once, without a cap: in flight together, 20 µs between sends."""
     together = threading.Barrier(300, timeout=15)
 
     def script(client: Client) -> None:
@@ -129,6 +129,9 @@ def test_a_burst_goes_out_on_connections_of_its_own(tmp_path: Path) -> None:
 
     replayed = run(script, traffic(*[0.0] * 300, tokens=1), tmp_path)
     assert set(errors(replayed)) == {None}
+    sent = [record.sent_ns or 0 for record in replayed.records]
+    assert sent == sorted(sent)
+    assert 0.9 * 299 * 20_000 < sent[-1] - sent[0] < LATE_NS
 
 
 def test_lateness_is_the_clients_alone() -> None:
@@ -322,7 +325,10 @@ def test_a_large_request_is_written_whole(tmp_path: Path) -> None:
 
 
 def test_a_silent_stream_is_ended_while_others_go_on(tmp_path: Path) -> None:
-    """One of two says nothing for a second: it has stalled, the other has its tokens."""
+    """One of two is silent for ten stall times: it has stalled, the other has its tokens.
+
+    Ten, and not one: a stream that waits in the server's queue is silent too.
+    """
     once = threading.Lock()
 
     def script(client: Client) -> None:
@@ -331,11 +337,11 @@ def test_a_silent_stream_is_ended_while_others_go_on(tmp_path: Path) -> None:
         if once.acquire(blocking=False):
             client.request()
             return
-        parts = [chunk(event(count)) for count in range(1, 13)]
-        client.send(CHUNKED, *parts, chunk(DONE) + b"0\r\n\r\n", pause=0.2)
+        parts = [chunk(event(count)) for count in range(1, 61)]
+        client.send(CHUNKED, *parts, chunk(DONE) + b"0\r\n\r\n", pause=0.05)
 
-    replayed = run(script, traffic(0.0, 0.0, tokens=12), tmp_path, stall_timeout=1.0)
-    assert sorted(map(str, errors(replayed))) == ["None", "stalled: no byte for 1 s"]
+    replayed = run(script, traffic(0.0, 0.0, tokens=60), tmp_path, stall_timeout=0.2)
+    assert sorted(map(str, errors(replayed))) == ["None", "stalled: no byte for 2 s"]
 
 
 def test_a_server_that_hangs_ends_the_replay(tmp_path: Path) -> None:

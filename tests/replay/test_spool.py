@@ -67,8 +67,25 @@ def test_a_full_disk_is_no_broken_connection(tmp_path: Path) -> None:
         spool.flush()
 
 
-def test_the_loop_does_not_wait_for_the_disk(tmp_path: Path) -> None:
+def test_a_short_replay_touches_no_disk_before_it_is_over(tmp_path: Path) -> None:
+    """What fits is held; all of it is there once the spool is closed."""
+    server, conn = connected()
+    conn.request = 0
+    spool = Spool(tmp_path)
+    with server, conn.sock:
+        server.sendall(b"x" * 1000)
+        assert spool.receive(conn) == 1000
+        spool.flush()
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 0
+    spool.close()
+    assert (tmp_path / BYTES).read_bytes() == b"x" * 1000
+
+
+def test_the_loop_does_not_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A disk that takes nothing for a while: reads go on, and all is there in the end."""
+    monkeypatch.setattr("pytest_llmperf.replay.spool.HELD_BLOCKS", 1)
     os.mkfifo(tmp_path / BYTES)  # opening it blocks the writer until somebody reads
     server, conn = connected()
     conn.request = 0

@@ -56,7 +56,7 @@ def test_a_small_error_of_reading_the_offset_is_borne() -> None:
 
 
 def test_a_stamp_from_the_future_is_not_believed() -> None:
-    """Data cannot arrive 60 µs after it was read: the clock was set to and fro in between."""
+    """Data cannot arrive 60 µs after it was read: the clock was set and set back in between."""
     seen = reads([7_000], [EPOCH + 67_000])
     assert arrival_times(seen, [(0, EPOCH)])[1] == "process"
 

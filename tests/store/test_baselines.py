@@ -24,7 +24,13 @@ SERVER = ServerSpec.of(
     "vllm",
     "Qwen/Qwen3-14B",
     ["--max-model-len", "8192", "--api-key", "abc123secret"],
-    {"HF_TOKEN": "hf_abc", "VLLM_USE_V1": "1"},
+    {
+        "HF_TOKEN": "hf_abc",
+        "S3_KEY": "hf_abc",
+        "APP_SECRET": "hf_abc",
+        "DB_PASSWORD": "hf_abc",
+        "VLLM_USE_V1": "1",
+    },
 )
 
 
@@ -184,6 +190,17 @@ class TestNoise:
         assert pooled.df == 2
         assert pooled.sd == pytest.approx(math.sqrt((0.0002 + 0.0008) / 2), rel=1e-3)
 
+    def test_unlike_traffics_foretell_little(self, store):
+        """One of 3 % beside two of 0.3 %: the pool is worth less than one night's difference."""
+        for name, sd in (("loud", 0.03), ("calm", 0.003), ("still", 0.003)):
+            for day in range(1, 11):
+                tps = 1000 * math.exp(sd * (-1) ** day)
+                of = night(f"2026-07-{day:02}", tps=tps)
+                store.accept(H200, replace(SERVER, name=name), CHAT, of)
+        pooled = store.noise(H200, "output_tps")
+        assert pooled.sd == pytest.approx(math.sqrt((0.0009 + 2 * 0.000009) / 3 * 10 / 9), rel=1e-3)
+        assert pooled.df < 2
+
     def test_other_machines_do_not_count(self, store):
         """An A100's noise says nothing of an H200's."""
         a100 = replace(H200, gpu_model="NVIDIA A100")
@@ -327,17 +344,39 @@ class TestNothingComparable:
             store.accept(H200, SERVER, CHAT, night())
 
 
-def test_another_digest_starts_anew_and_says_so(store, caplog):
-    """Nights of two traffics never stand in one file."""
-    store.accept(H200, SERVER, CHAT, night("2026-07-01"))
-    other = traffic("Another prompt")
-    with caplog.at_level(logging.WARNING):
+class TestAnotherTraffic:
+    """Nights of two traffics never stand in one file, and none is ever lost."""
+
+    def test_is_refused(self, store):
+        """The file, what it holds, what differs and what to do are said; the file stays as it is."""
+        for day in ("2026-07-01", "2026-07-02"):
+            path = store.accept(H200, SERVER, CHAT, night(day))
+        before = path.read_bytes()
+        other = Traffic(replace(CHAT.spec, num_prompts=40), CHAT.requests * 2)
+        with pytest.raises(BaselineError) as refused:
+            store.accept(H200, SERVER, other, night("2026-07-03"))
+        message = str(refused.value)
+        assert message.startswith(f"{path} keeps its 2 nights, and tonight's is not accepted: ")
+        assert f"num_prompts: {CHAT.spec.num_prompts} → 40" in message
+        assert "output_tokens: 7 → 14" in message
+        assert "remove or rename the file in git" in message
+        assert "--llmperf-prompts" in message
+        assert path.read_bytes() == before
+
+    def test_of_the_same_recipe_is_refused(self, store):
+        """Another tokenizer or dataset under an unchanged recipe: the digests are said."""
+        store.accept(H200, SERVER, CHAT, night())
+        other = traffic("Another prompt")
+        with pytest.raises(BaselineError, match=f"{CHAT.digest} → {other.digest}"):
+            store.accept(H200, SERVER, other, night("2026-07-02"))
+        assert len(find(store).nights) == 1
+
+    def test_begins_anew_once_the_file_is_gone(self, store):
+        """As the message says."""
+        store.accept(H200, SERVER, CHAT, night()).unlink()
+        other = traffic("Another prompt")
         store.accept(H200, SERVER, other, night("2026-07-02"))
-    found = find(store, of=other)
-    assert [n.date for n in found.nights] == ["2026-07-02"]
-    expected = f"first accepted night of another traffic (digest {CHAT.digest} → {other.digest})"
-    assert found.anchor["reason"] == expected
-    assert expected in caplog.text
+        assert [n.date for n in find(store, of=other).nights] == ["2026-07-02"]
 
 
 class TestDamage:
@@ -358,8 +397,6 @@ class TestDamage:
         with pytest.raises(BaselineError, match=r"chat\.json is damaged.*git checkout --"):
             find(store)
         with pytest.raises(BaselineError, match="is damaged"):
-            store.noise(H200, "output_tps")
-        with pytest.raises(BaselineError, match="is damaged"):
             store.accept(H200, SERVER, CHAT, night())
 
     def test_merge_conflict(self, store):
@@ -375,7 +412,7 @@ class TestDamage:
             (lambda data: data.pop("nights"), "'nights' is missing"),
             (lambda data: data.pop("schema"), "its schema is None"),
             (lambda data: data.update(schema=0), "there never was a schema 0"),
-            (lambda data: data["machine"].update(colour="red"), "colour"),
+            (lambda data: data.update(machine=7), "is damaged"),
             (lambda data: data["nights"][0].update(date=7), "7 is not a text"),
             (
                 lambda data: data["nights"][0]["figures"].update(output_tps=[["fast"]]),
@@ -417,6 +454,27 @@ class TestDamage:
         with caplog.at_level(logging.WARNING):
             assert isinstance(find(store), NoBaseline)
         assert "is damaged" in caplog.text
+
+    @pytest.mark.parametrize("damage", ["{", '{"schema": 99}'])
+    def test_damaged_neighbour_is_passed_over(self, store, caplog, damage):
+        """Another server's damaged or newer file takes no check down; it is said once."""
+        for day, tps in (("2026-07-01", 1000), ("2026-07-02", 1010)):
+            store.accept(H200, SERVER, CHAT, night(day, tps=tps))
+        own = store.noise(H200, "output_tps")
+        path = store.accept(H200, replace(SERVER, name="awq"), CHAT, night())
+        path.write_text(damage)
+        with caplog.at_level(logging.WARNING):
+            assert store.noise(H200, "output_tps") == own
+            assert store.noise(H200, "output_tps") == own
+        assert isinstance(find(store), Baseline)
+        assert [str(path) in record.getMessage() for record in caplog.records] == [True]
+
+    def test_fields_of_a_later_machine_are_no_damage(self, store):
+        """A version that records more of the host wrote the file: its nights still count."""
+        self.damage(store, lambda data: data["machine"].update(bios="1.2"))
+        assert len(find(store).nights) == 1
+        store.accept(H200, SERVER, CHAT, night("2026-07-02"))
+        assert len(find(store).nights) == 2
 
     def test_folder_that_is_a_file(self, store):
         """The night is not accepted, and the file is named."""

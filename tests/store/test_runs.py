@@ -8,11 +8,12 @@ import re
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from pytest_llmperf.errors import SpecError, StoreError
+from pytest_llmperf.gate import judge_values
 from pytest_llmperf.model.baseline import Baseline, Night
 from pytest_llmperf.model.launch import LaunchFacts
 from pytest_llmperf.model.machine import Machine
@@ -28,9 +29,6 @@ from pytest_llmperf.store.runs import (
     load_run,
     read_replay,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MACHINE = Machine(gpu_model="NVIDIA H200", gpu_count=1, driver_branch="580", cuda_major=13)
 HEADER = RunHeader(
@@ -126,6 +124,13 @@ BASELINE = Baseline(
     ),
 )
 
+INPUTS = {
+    "alpha": 0.0125,
+    "tolerances": {"ttft.p99": 0.1},
+    "slos": {"ttft.p99": "< 200 ms"},
+    "noise": {"output_tps": {"sd": 0.004, "df": 18.5}},
+}
+
 
 def write_whole_run(root: Path) -> RunFolder:
     """Write one of everything."""
@@ -144,7 +149,8 @@ def write_whole_run(root: Path) -> RunFolder:
         metrics_before="# before\n",
         metrics_after="# after\n",
     )
-    folder.write_verdict(VERDICT, "output_tps fell", baseline=BASELINE)
+    folder.write_verdict(VERDICT, "output_tps fell", baseline=BASELINE, inputs=INPUTS)
+    folder.write_acceptance("qwen3-14b", "chat", Path("baselines/h200/qwen3-14b/chat.json"))
     folder.note("launch 2 was not begun")
     return folder
 
@@ -170,10 +176,14 @@ def test_all_that_is_written_comes_back(tmp_path: Path) -> None:
     assert (stored.verdict, stored.message) == (VERDICT, "output_tps fell")
     assert stored.nights == {
         "output_tps": (
-            NightMean("2026-11-28", "gpu-01", 1400.0),
+            # as the gate: √(√(1400·1410)·1395), not the plain mean of 1405 and 1395
+            NightMean("2026-11-28", "gpu-01", pytest.approx(1399.98664, abs=1e-5)),
             NightMean("2026-11-29", "gpu-02", 1404.0),
         )
     }
+    assert stored.accepted == {"output_tps": (((1400.0, 1410.0), (1395.0,)), ((1404.0,),))}
+    assert stored.inputs == INPUTS
+    assert run.accepted == ("qwen3-14b/chat → baselines/h200/qwen3-14b/chat.json",)
     assert run.notes == ("launch 2 was not begun",)
     assert run.missing == ()
 
@@ -254,6 +264,7 @@ def test_the_assembled_run_lists_all_of_it(tmp_path: Path) -> None:
     assert data["launches"][0]["folder"] == "campaigns/qwen3-14b/qwen3-14b/launch-1"
     assert data["launches"][0]["replays"][0]["figures"] == {"output_tps": 1311.0, "ttft.p99": 49.9}
     assert [verdict["status"] for verdict in data["verdicts"]] == ["REGRESSED"]
+    assert data["accepted"] == ["qwen3-14b/chat → baselines/h200/qwen3-14b/chat.json"]
     assert data["notes"] == ["launch 2 was not begun"]
 
 
@@ -308,6 +319,38 @@ def test_all_at_once_comes_back_as_infinite(tmp_path: Path) -> None:
     assert traffic.spec.request_rate == math.inf
 
 
+def test_a_stored_verdict_can_be_judged_again(tmp_path: Path) -> None:
+    """The mean of the stored nights' means is the reference that the gate computes from values."""
+    folder = write_whole_run(tmp_path)
+    (stored,) = load_run(folder.path).verdicts
+    means = [night.mean for night in stored.nights["output_tps"]]
+    again = judge_values(((1311.0,),), stored.accepted["output_tps"], figure="output_tps")
+    assert again.reference == pytest.approx(math.sqrt(means[0] * means[1]))
+
+
+def test_a_run_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """It kept no inputs, no accepted values and no acceptances."""
+    folder = write_whole_run(tmp_path)
+    (file,) = (folder.path / "verdicts").glob("*.json")
+    data = json.loads(file.read_text())
+    del data["inputs"], data["accepted"]
+    file.write_text(json.dumps(data))
+    (stored,) = load_run(folder.path).verdicts
+    assert (stored.verdict, stored.accepted, stored.inputs) == (VERDICT, {}, {})
+
+
+def test_acceptances_lie_in_their_order(tmp_path: Path) -> None:
+    """One file each, so that a run that dies keeps those before."""
+    folder = RunFolder.create(tmp_path)
+    folder.write_header(replace(HEADER, id=folder.id))
+    for traffic in ("prefix", "chat"):
+        folder.write_acceptance("base", traffic, Path(f"b/{traffic}.json"))
+    assert load_run(folder.path).accepted == (
+        "base/prefix → b/prefix.json",
+        "base/chat → b/chat.json",
+    )
+
+
 def test_a_verdict_judged_anew_takes_its_place(tmp_path: Path) -> None:
     """A rerun test leaves one verdict; two tests of one server and traffic leave two."""
     folder = write_whole_run(tmp_path)
@@ -320,6 +363,8 @@ def test_a_verdict_judged_anew_takes_its_place(tmp_path: Path) -> None:
 def test_no_secret_is_stored(tmp_path: Path) -> None:
     """Keys in arguments, environment, headers, options, commands and messages are masked."""
     secret = "hunter2-hunter2"  # noqa: S105 - the secret under test
+    names = ("HF_TOKEN", "S3_KEY", "CI_JOB_TOKEN_RO", "APP_SECRET", "DB_PASSWORD")
+    environment = dict.fromkeys(names, secret)
     folder = RunFolder.create(tmp_path, "night")
     folder.write_header(
         replace(
@@ -333,7 +378,7 @@ def test_no_secret_is_stored(tmp_path: Path) -> None:
     folder.write_traffic(Traffic(replace(CHAT, headers=headers), TRAFFIC.requests))
     launch = folder.launch("a", "a", 1)
     spec = ServerSpec.of(
-        "a", "vllm", "m", ["--api-key", secret, f"--hf-token={secret}"], {"HF_TOKEN": secret}
+        "a", "vllm", "m", ["--api-key", secret, f"--hf-token={secret}"], environment
     )
     launch.write_facts(spec, FACTS, None)
     folder.write_verdict(VERDICT, f"401 with Authorization: Bearer {secret}")
@@ -344,7 +389,7 @@ def test_no_secret_is_stored(tmp_path: Path) -> None:
     run = load_run(folder.path)
     assert run.launches[0].spec is not None
     assert run.launches[0].spec.arguments == ("--api-key", "***", "--hf-token=***")
-    assert run.launches[0].spec.environment == (("HF_TOKEN", "***"),)
+    assert run.launches[0].spec.environment == tuple((name, "***") for name in sorted(names))
     assert run.traffics[0].spec.headers == (("Authorization", "***"), ("x-api-key", "***"))
 
 

@@ -26,6 +26,10 @@ from pytest_llmperf.store._secrets import (
         "Cookie",
         "--hf-token",
         "OPENAI_CREDENTIALS",
+        "GITHUB_TOKEN_RO",
+        "HF_TOKEN2",
+        "API_KEYS",
+        "S3_KEY_1",
     ],
 )
 def test_names_of_secrets_are_known(name: str) -> None:
@@ -36,7 +40,7 @@ def test_names_of_secrets_are_known(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["num_tokens", "max_tokens", "stop_token_ids", "eos_token", "tokenizer", "monkey", "sort_keys",
-     "VLLM_CPU_KVCACHE_SPACE", "--num-speculative-tokens", "author"],
+     "VLLM_CPU_KVCACHE_SPACE", "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "--num-speculative-tokens", "author"],
 )  # fmt: skip
 def test_names_that_only_look_alike_are_kept(name: str) -> None:
     """A count of tokens is no token."""
