@@ -10,7 +10,7 @@ ten nights, all as noisy (homogeneous) or not.
     python benchmarks/gate_power.py --nights 40000   # as in GATE.md
 
 Exits with 1 if false alarms exceed what a cell allows, its alpha, by more than chance explains.
-Two cells allow more: a traffic about twice as noisy as nine others is the worst case of all
+Some cells allow more: a traffic about twice as noisy as nine others is the worst case of all
 (``gate.history.DOUBT``), too near to them to be told apart by ten nights; and on a first night
 only two nights' launches can contradict the pool, too few for an alpha of 0.08 %.
 """
@@ -32,8 +32,8 @@ LOSSES = (0.0, 0.03, 0.05)
 LEVEL = 1000.0
 OTHERS_DF = 9
 """Degrees of freedom of each of the machine's other baselines: ten nights."""
-WORST, FIRST = 2.5, 1.5
-"""How many times their alpha the worst case, and a noisy first night, may raise."""
+WORST, WORST_OF_MANY, FIRST = 2.5, 8.0, 1.5
+"""How many times alpha the worst case (at 1 %, at 0.08 %) and a noisy first night may raise."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,7 @@ def cells() -> list[Cell]:
         Cell(first, 3, 1, 0.01, 0.03, (0.003,) * 9),
         Cell(first, 3, 1, 0.0008, 0.03, (0.003,) * 9, allowed=FIRST),
         Cell(worst, 3, 10, 0.01, 0.02, (0.01,) * 9, allowed=WORST),
+        Cell(worst, 3, 10, 0.0008, 0.02, (0.01,) * 9, allowed=WORST_OF_MANY),
     ]
 
 

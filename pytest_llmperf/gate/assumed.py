@@ -25,7 +25,7 @@ ASSUMED_DF = 6
 
 A host may be noisier than the table. With six, and with launches that differ more than the
 table expects taken as a warning (``history.Evidence``), a host whose nights differ by 1.6 %
-where 1 % is assumed raises 0.9 % false alarms at a nominal 1 % on one accepted night, 0.7 %
+where 1 % is assumed raises 0.5 % false alarms at a nominal 1 % on one accepted night, 0.7 %
 on three (``benchmarks/gate_power.py``); the table taken for certain would raise 8 and 6 %.
 """
 

@@ -60,9 +60,6 @@ def test_ttft_and_itl_are_what_the_server_sent(truthd: Any, tmp_path: Path) -> N
     assert abs(np.percentile(ours, 99) - truth["itl"]["p99"]) < 2.0
     assert ttfts(replayed).min() > 49.9
     assert -0.5 < np.percentile(ttfts(replayed), 50) - truth["ttft"]["p50"] < 10.0
-    cpu_us = replayed.health.cpu_s / (200 * 100) * 1e6
-    assert cpu_us < 25  # about 6 on a quiet machine
-    assert replayed.health.start_s < 5  # about 0.1
 
 
 def test_on_chat_the_times_are_the_same(truthd: Any, tmp_path: Path) -> None:
