@@ -49,6 +49,7 @@ class Check:
         self.result = result
         self.baseline: Baseline | NoBaseline | None = None
         """What was judged against; None where that was not asked for."""
+        self.slos: dict[str, str] = {}
         self.complaints: list[str] = []
         """What was asked for and could not be."""
         self._session = session
@@ -88,7 +89,7 @@ class Check:
     def keep(self) -> None:
         """After a body that failed by itself: store the verdict, accept nothing."""
         if self._findings:
-            self._session.ledger.record(self.verdict, self.case, self.baseline)
+            self._session.ledger.record(self.verdict, self.case, self.baseline, self.slos)
 
 
 class VerdictCheck(Check):
@@ -102,6 +103,7 @@ class VerdictCheck(Check):
         all the same: the GPU minutes are spent.
         """
         readable = self._readable(slo or {})
+        self.slos |= readable
         if not slo and not baseline:
             self.complaints.append(
                 str(SpecError("check(baseline=False) without slo= asks nothing"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,9 +90,13 @@ class Ledger:
         return self._baselines.noise(self._machine_of(case), figure)
 
     def record(
-        self, verdict: Verdict, case: Case, baseline: Baseline | NoBaseline | None = None
+        self,
+        verdict: Verdict,
+        case: Case,
+        baseline: Baseline | NoBaseline | None = None,
+        slos: Mapping[str, str] | None = None,
     ) -> str:
-        """Store a verdict and return its message."""
+        """Store a verdict with all it was reached from; return its message."""
         stored = baseline if isinstance(baseline, Baseline) else None
         changed = differences(case.server, stored, self._engine_version(case)) if stored else []
         run = self._session.folder.path
@@ -101,10 +106,21 @@ class Ledger:
             "report": self._session.report_folder / f"{run.name}.html",
         }
         message = describe(verdict, changed=changed, places=places)
-        inputs = {"alpha": self._session.alpha, "tolerances": case.gate.tolerances}
+        inputs = {
+            "alpha": self._session.alpha,
+            "tolerances": case.gate.tolerances,
+            "slos": slos or {},
+            "noise": self._noises(verdict, case) if stored else {},
+        }
         self._session.folder.write_verdict(verdict, message, baseline=stored, inputs=inputs)
         self._note_status(verdict, case)
         return message
+
+    def _noises(self, verdict: Verdict, case: Case) -> dict[str, Noise]:
+        """Return the machine's noise of each figure judged, as it is tonight."""
+        judged = {f.figure for f in verdict.findings if f.kind == "baseline"}
+        found = {name: self.noise(case, name) for name in sorted(judged)}
+        return {name: noise for name, noise in found.items() if noise is not None}
 
     def _note_status(self, verdict: Verdict, case: Case) -> None:
         result = self._session.result_of(case)
@@ -126,7 +142,7 @@ class Ledger:
     def conclude(self, check: Check) -> None:
         """Store a test's verdict, remember whether it may be accepted, end it as it says."""
         verdict = check.verdict
-        message = self.record(verdict, check.case, check.baseline)
+        message = self.record(verdict, check.case, check.baseline, check.slos)
         accepting = self._may_be_accepted(check)
         status = verdict.status
         if check.complaints:
