@@ -195,9 +195,10 @@ def _one_sided(of: Figure, *, measured: bool) -> Finding:
 
 
 def _absent(of: Figure, kind: str) -> Finding:
+    # A limit or a ratio that nobody looked at must not be taken for one that holds.
     return Finding(
         of.name,
-        Status.INCONCLUSIVE,
+        Status.INVALID,
         f"{of.name} was not measured: no replay or launch of this server gives it",
         kind="slo" if kind == "slo" else "ratio",
         unit=of.unit,
@@ -222,5 +223,6 @@ def caveats_of(result: CampaignResult, server: ServerSpec, traffic: str) -> tupl
         )
     if result.missing:
         caveats.append(f"incomplete: {result.missing}")
-    caveats += result.traffics[traffic].notes
+    if traffic in result.traffics:
+        caveats += result.traffics[traffic].notes
     return tuple(caveats)

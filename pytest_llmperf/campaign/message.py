@@ -97,11 +97,23 @@ def differences(server: ServerSpec, baseline: Baseline, version: str | None) -> 
     return lines
 
 
+def _grouped(words: Sequence[str]) -> list[str]:
+    """Return an option and its values as one: what changed is then told with its name."""
+    groups: list[str] = []
+    for word in words:
+        if groups and not word.startswith("-"):
+            groups[-1] += f" {word}"
+        else:
+            groups.append(word)
+    return groups
+
+
 def _difference(then: Any, now: Any) -> str:
     if isinstance(now, dict):
         then, now = ([f"{k}={v}" for k, v in sorted(pairs.items())] for pairs in (then, now))
     if not isinstance(now, list):
         return f"{then} → {now}"
+    then, now = _grouped(then), _grouped(now)
     added = [word for word in now if word not in then]
     gone = [word for word in then if word not in now]
     words = [f"+ {' '.join(added)}"] * bool(added)

@@ -53,7 +53,8 @@ def run(options: argparse.Namespace) -> int:
         for complaint in complaints:
             print(f"not fit   {complaint}")
         if not complaints:
-            print("fit       nothing here disturbs a measurement now")
+            gpus = "" if found else ", but there is no GPU to measure: vLLM for the CPU, or sim"
+            print(f"fit       nothing here disturbs a measurement now{gpus}")
     return 1 if complaints else 0
 
 

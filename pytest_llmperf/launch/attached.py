@@ -20,10 +20,10 @@ from pytest_llmperf.model.arguments import argument
 from pytest_llmperf.model.launch import LaunchFacts, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
     from types import TracebackType
 
+    from pytest_llmperf.launch.settings import LaunchSettings
     from pytest_llmperf.model.server import ServerSpec
 
 ANSWER_WITHIN_S = 30.0
@@ -34,24 +34,18 @@ KNOCK_EVERY_S = 1.0
 class Attached:
     """One visit to a server at a URL."""
 
-    def __init__(
-        self,
-        spec: ServerSpec,
-        folder: Path,
-        base_url: str | None,
-        api_key: str | None,
-        models: Mapping[str, str],
-    ) -> None:
+    def __init__(self, spec: ServerSpec, folder: Path, settings: LaunchSettings) -> None:
         self._spec = spec
         self._log = folder / "server.log"
-        self._base_url = base_url
-        self._api_key = api_key
+        self._base_url = settings.base_url
+        self._api_key = settings.api_key
+        self._patience_s = min(ANSWER_WITHIN_S, settings.startup_timeout)
         self._wanted = tuple(
             dict.fromkeys(
                 name
                 for name in (
                     argument(spec.arguments, "--served-model-name"),
-                    models.get(spec.model),
+                    settings.models.get(spec.model),
                     spec.model,
                 )
                 if name and name != SERVED
@@ -66,7 +60,7 @@ class Attached:
             )
         address = target_from_url(self._base_url, api_key=self._api_key)
         self._log.write_text(f"attached to {address.base_url}; its log is where it runs\n")
-        wait = Wait(time.monotonic() + ANSWER_WITHIN_S, time.sleep, health_needed=False)
+        wait = Wait(time.monotonic() + self._patience_s, time.sleep, health_needed=False)
         try:
             target = wait_until_ready(address, self._wanted, wait)
         except NotReadyError as error:

@@ -59,7 +59,7 @@ def launch_engine(
     """Do the same with an engine that need not be in the catalog, on a host described."""
     folder.mkdir(parents=True, exist_ok=True)
     if not engine.managed:
-        return Attached(spec, folder, settings.base_url, settings.api_key, settings.models)
+        return Attached(spec, folder, settings)
     return Launch(engine, spec, folder, settings, host or Host())
 
 

@@ -67,7 +67,10 @@ class TrafficSpec:
     def __post_init__(self) -> None:
         check_name("traffic", self.name)
         rules = (
-            (self.num_prompts >= 1, f"num_prompts is {self.num_prompts}, at least 1 is needed"),
+            (
+                isinstance(self.num_prompts, int) and self.num_prompts >= 1,
+                f"num_prompts is {self.num_prompts!r}, not a number of at least 1",
+            ),
             (
                 0 <= self.seed < 2**32,
                 f"seed is {self.seed}, not between 0 and 2**32 - 1 (what numpy takes)",

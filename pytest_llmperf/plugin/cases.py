@@ -69,6 +69,8 @@ def _cases(marker: pytest.Mark, metafunc: pytest.Metafunc) -> list[Case]:
         raise SpecError("the llmperf marker names no traffic; give traffic=[...]")
     if "llm_comparison" in fixtures and len(against) != 1:
         raise SpecError("llm_comparison needs one server to compare with: against=SERVER")
+    if against and against[0].name in {server.name for server in servers}:
+        raise SpecError(f"against= is {against[0].name!r}, which servers= has too: two are needed")
     if "llm_server" in fixtures and fixtures & NEEDS_TRAFFIC:
         raise SpecError(
             "a test uses llm_server, or what a campaign measured, not both: a campaign starts and "

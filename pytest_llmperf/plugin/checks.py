@@ -54,7 +54,6 @@ class Check:
         """What was asked for and could not be."""
         self._session = session
         self._node = node
-        self._against: str | None = None
         self._findings: tuple[Finding, ...] = ()
         node.stash[options.CHECK] = self
 
@@ -65,19 +64,20 @@ class Check:
 
     @property
     def verdict(self) -> Verdict:
-        """Everything asked so far, as one verdict."""
+        """Everything asked so far, as one verdict; what could not be asked is in it too."""
+        reference = self.case.servers[0].name if len(self.case.servers) > 1 else None
+        unasked = (Finding("check", Status.INVALID, text) for text in self.complaints)
         return Verdict(
             self._node.nodeid,
             self.case.server.name,
             self.case.traffic_name,
-            self._findings,
+            (*unasked, *self._findings),
             caveats_of(self.result, self.case.server, self.case.traffic_name),
-            against=self._against,
+            against=reference,
         )
 
     def _add(self, verdict: Verdict) -> Verdict:
         self._findings = (*self._findings, *verdict.findings)
-        self._against = verdict.against
         return verdict
 
     def conclude(self) -> None:
@@ -88,7 +88,7 @@ class Check:
 
     def keep(self) -> None:
         """After a body that failed by itself: store the verdict, accept nothing."""
-        if self._findings:
+        if self.checked:
             self._session.ledger.record(self.verdict, self.case, self.baseline, self.slos)
 
 

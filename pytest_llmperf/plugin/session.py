@@ -125,6 +125,9 @@ class Session:
             if "llm_verdict" in _fixtures(item):
                 judged += sum(not of.exact for of in case.gate.figures)
         self.alpha = session_alpha(max(judged, 1))
+        for name in ("runs", "report", "baselines"):
+            if (folder := self.option(name)).exists() and not folder.is_dir():
+                raise SpecError(f"--llmperf-{name}: {folder} is no folder")
         attached = [server.name for server in servers.values() if server.engine == "attach"]
         if len(attached) > 1:
             raise SpecError(

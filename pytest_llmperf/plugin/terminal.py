@@ -10,11 +10,14 @@ import pytest
 
 from pytest_llmperf.errors import LlmPerfError
 from pytest_llmperf.model.verdict import Status
+from pytest_llmperf.plugin.ledger import NOT_ACCEPTED
 from pytest_llmperf.store.runs import load_run
 
 if TYPE_CHECKING:
     from pytest_llmperf.plugin.closing import Closing
 
+SKIPPED = (Status.NO_BASELINE, Status.INCONCLUSIVE)
+"""Their tests are skipped, and pytest shows a skip's reason only with -rs."""
 MARKUP = {
     Status.PASSED: {"green": True},
     Status.IMPROVED: {"green": True, "bold": True},
@@ -64,10 +67,14 @@ def _show(reporter: pytest.TerminalReporter, run: Path) -> None:
     loaded = load_run(run)
     for entry in loaded.verdicts:
         status = entry.verdict.status
-        reporter.write_line(entry.message.split("\n")[0], **MARKUP.get(status, {"red": True}))
+        lines = entry.message.split("\n")
+        reporter.write_line(lines[0], **MARKUP.get(status, {"red": True}))
+        if status in SKIPPED:
+            reporter.write_line(lines[1])
         if status is Status.IMPROVED:
             reporter.write_line("  better beyond noise: accept it with --llmperf-accept")
     for note in loaded.notes:
-        reporter.write_line(f"note: {note}", yellow=True)
+        if not note.startswith(NOT_ACCEPTED):  # told as a trouble
+            reporter.write_line(f"note: {note}", yellow=True)
     for line in loaded.accepted:
         reporter.write_line(f"accepted as a night of the baseline: {line}")

@@ -15,13 +15,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pytest_llmperf.errors import LlmPerfError
 from pytest_llmperf.report.context import Context, environment
 from pytest_llmperf.report.sections import SECTIONS
 from pytest_llmperf.report.text import LOOKS
 from pytest_llmperf.report.views import SEVERITY
 from pytest_llmperf.store._atomic import write_atomically
-from pytest_llmperf.store.runs import load_run
+from pytest_llmperf.store.runs import Run, load_run
 
 TEMPLATES = Path(__file__).parent / "templates"
 PLOTLY = "plotly.min.js"
@@ -47,6 +46,7 @@ def _page(context: Context) -> str:
     statuses = [judged.status for judged in context.judged]
     return context.render(
         "page.html",
+        simulated=is_simulated(context.run),
         sections=_sections(context),
         status=LOOKS[min(statuses, key=SEVERITY.index)] if statuses else None,
         style=_verbatim("style.css"),
@@ -68,7 +68,7 @@ def _sections(context: Context) -> list[tuple[str, str, Markup]]:
         section = SECTIONS[name]
         try:
             content = section.render(context)
-        except LlmPerfError as error:  # the rest of the page is worth having
+        except Exception as error:  # noqa: BLE001 - the rest of the page is worth having
             content = context.render("trouble.html", error=error)
         if content is not None:
             shown.append((name, section.title, content))
@@ -83,7 +83,7 @@ def _entry(context: Context) -> dict[str, Any]:
         "id": run.path.name,
         "started_at": run.header.started_at,
         "machine": run.header.machine.key,
-        "simulated": run.header.simulated,
+        "simulated": is_simulated(run),
         "status": run.status,
         "outcome": run.outcome,
         "verdicts": {s.value: statuses.count(s) for s in SEVERITY if s in statuses},
@@ -132,3 +132,9 @@ def _write_plotly(out: Path) -> None:
     target = out / PLOTLY
     if not target.is_file() or target.stat().st_size != len(script):
         write_atomically(target, script)
+
+
+def is_simulated(run: Run) -> bool:
+    """Whether any figure of the run is the simulated engine's, launched or attached to."""
+    caveats = (caveat for stored in run.verdicts for caveat in stored.verdict.caveats)
+    return run.header.simulated or any(caveat.startswith("SIMULATED") for caveat in caveats)

@@ -106,9 +106,9 @@ class Judged:
 
     @cached_property
     def decisive(self) -> Finding | None:
-        """The finding that tells the most: of those that decided, the largest change."""
+        """The finding that tells the most: of those that decided, the one surest of its change."""
         deciding = [f for f in self.verdict.findings if f.status is self.status]
-        return max(deciding, key=lambda f: abs(f.change or 0.0), default=None)
+        return max(deciding, key=_sureness, default=None)
 
 
 def measured_of(run: Run) -> tuple[Measured, ...]:
@@ -148,3 +148,11 @@ def _measured_for(verdict: Verdict, measured: tuple[Measured, ...]) -> Measured 
     return min(
         fitting, key=lambda m: (m.campaign != label, len(wanted ^ set(m.servers))), default=None
     )
+
+
+def _sureness(finding: Finding) -> float:
+    """Return a finding's change in widths of its interval; the larger, the surer."""
+    if finding.change is None:
+        return 0.0
+    low, high = finding.interval or (0.0, 0.0)
+    return abs(finding.change) / max(high - low, 1e-6)

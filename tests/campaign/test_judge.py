@@ -143,10 +143,10 @@ def test_without_a_baseline_the_limits_are_judged_all_the_same():
     assert by_figure(verdict)["itl.mean"] is Status.PASSED
 
 
-def test_a_limit_on_a_figure_that_was_not_measured_is_open():
-    """Never passed over in silence."""
+def test_a_limit_on_a_figure_that_was_not_measured_is_invalid():
+    """A limit that nobody looked at must not be taken for one that holds."""
     verdict = judged(result(launches(A, {})), None, slos={"ttft.p99": "< 1 s"})
-    assert verdict.status is Status.INCONCLUSIVE
+    assert verdict.status is Status.INVALID
 
 
 def test_a_limit_that_cannot_be_read_is_an_error():

@@ -66,7 +66,7 @@ def test_what_changed_since_the_baseline_is_told():
     now = ServerSpec.of("a", "vllm", "new", ["--x", "2", "--y"], {"E": "2"})
     assert differences(now, stored(then, engine_version="0.25.1"), "0.26.0") == [
         "model old → new",
-        "arguments + 2, − 1",
+        "arguments + --x 2, − --x 1",
         "environment + E=2, − E=1",
         "engine version 0.25.1 → 0.26.0",
     ]

@@ -48,7 +48,8 @@ def test_the_offered_rate_is_that_of_the_gaps():
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"num_prompts": 0}, "num_prompts is 0"),
+        ({"num_prompts": 0}, "num_prompts is 0, not a number"),
+        ({"num_prompts": "3"}, "num_prompts is '3', not a number"),
         ({"request_rate": 0.0}, "request_rate is 0.0, not above 0"),
         ({"max_concurrency": 0}, "max_concurrency is 0"),
         ({"endpoint": "embed"}, "endpoint is 'embed', known: chat, completions"),

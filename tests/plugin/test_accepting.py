@@ -61,7 +61,8 @@ def test_a_mistake_in_a_limit_does_not_cost_the_rest(suite):
     result.assert_outcomes(failed=1)
     assert "cannot read 'quick'" in suite.text(result)
     (verdict,) = suite.outcome()["verdicts"]
-    assert {f["figure"] for f in verdict["findings"]} == {"ttft.p99", "baseline"}
+    assert {f["figure"] for f in verdict["findings"]} == {"check", "ttft.p99", "baseline"}
+    assert suite.outcome()["verdicts"][0]["status"] == "INVALID"
 
 
 def test_another_traffic_does_not_take_the_place_of_accepted_nights(suite):
@@ -149,8 +150,7 @@ def test_a_metric_with_a_bug_does_not_cost_the_records(suite):
 def test_a_report_that_cannot_be_written_hides_nothing(suite):
     """The verdict is shown, the trouble too, and the session is not green."""
     suite.write()
-    suite.pytester.path.joinpath("file").write_text("in the way")
-    result = suite.run("--llmperf-report=file", launches=1, replays=1)
+    result = suite.run("--llmperf-report=/proc/report", launches=1, replays=1)
     text = suite.text(result)
     assert "NO_BASELINE (SIMULATED): base on burst" in text
     assert "the report was not written" in text

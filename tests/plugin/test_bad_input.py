@@ -42,7 +42,11 @@ def test_an_option_that_cannot_be_read_is_told(suite, options, complaint):
         ("servers=['base'], traffic=[BURST]", "servers= holds a str, not a ServerSpec"),
         ("servers=[BASE], traffic=[BASE]", "not a TrafficSpec"),
         ("servers=[BASE], trafic=[BURST]", "does not take 'trafic'; it takes servers, traffic"),
-        ("servers=[BASE], traffic=[BURST], against=BASE", "use llm_comparison, not llm_verdict"),
+        ("servers=[BASE], traffic=[BURST], against=BASE", "which servers= has too: two are needed"),
+        (
+            "servers=[BASE], traffic=[BURST], against=sim('b', 'm')",
+            "use llm_comparison, not llm_verdict",
+        ),
         ("servers=[BASE], traffic=[BURST], gate=['itl.men']", "unknown figure 'itl.men'"),
         ("servers=[BASE], traffic=[BURST], gate={'itl.mean': 5}", "tolerance of itl.mean is 5"),
     ],

@@ -83,6 +83,9 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> SimOption
     if not model:
         parser.error("the following arguments are required: MODEL")
     unknown = _others(parser, others)
+    own = [name for name in unknown if name.startswith(("sim_", "slowdown"))]
+    if own:  # vLLM's arguments are accepted whatever they are, ours are known
+        parser.error(f"unrecognized arguments: --{own[0].replace('_', '-')} (see --help)")
     if values.max_num_batched_tokens < values.max_num_seqs:
         parser.error(
             f"max_num_batched_tokens ({values.max_num_batched_tokens}) must be greater than or "
