@@ -24,11 +24,6 @@ def test_every_option_is_documented():
 def test_every_metric_is_documented():
     """docs/figures.md has a row a metric, with its unit, and marks those that are gated."""
     text = (ROOT / "docs/figures.md").read_text()
-    rows = {
-        cells[0].strip("` "): cells
-        for cells in (line.strip("|").split("|") for line in text.splitlines() if "| `" in line)
-    }
-    rows = {name: [cell.strip() for cell in cells] for name, cells in rows.items()}
     table = re.findall(r"^\| `([a-z0-9_]+)` \|([^|]*)\|(.*)\|([^|]*)\|$", text, re.M)
     found = {name: (unit.strip(), gated.strip()) for name, unit, _, gated in table}
     assert set(found) == set(METRICS)

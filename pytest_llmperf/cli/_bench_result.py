@@ -19,7 +19,7 @@ import numpy as np
 
 from pytest_llmperf.cli._bench_flags import PERCENTILE_METRICS
 from pytest_llmperf.errors import UsageError
-from pytest_llmperf.metrics import METRICS, figures_of, goodput
+from pytest_llmperf.metrics import METRICS, duration_s, figures_of, goodput
 from pytest_llmperf.model.metric import Distribution
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _totals(
     output = sum(record.output_tokens or 0 for record in done)
     peak = figures.get("peak_concurrency")
     return {
-        "duration": _duration_s(replay),
+        "duration": duration_s(replay),
         "completed": len(done),
         "failed": len(replay.records) - len(done),
         "total_input_tokens": sum(counted) if counted or not done else None,
@@ -174,12 +174,6 @@ def _totals(
         "max_concurrent_requests": None if peak is None else int(peak),
         "rtfx": 0.0,
     }
-
-
-def _duration_s(replay: Replay) -> float | None:
-    sent = [record.sent_ns for record in replay.records if record.sent_ns is not None]
-    last = [record.chunk_ns[-1] for record in replay.records if len(record.chunk_ns)]
-    return (max(last) - min(sent)) / 1e9 if sent and last else None
 
 
 def _seconds(since_ns: int | None, record: RequestRecord) -> float | None:

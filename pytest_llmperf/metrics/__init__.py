@@ -10,9 +10,11 @@ from pytest_llmperf.metrics._catalog import METRICS
 from pytest_llmperf.metrics._figures import figure, figures_of, gated_figures, launch_figures
 from pytest_llmperf.metrics._goodput import goodput
 from pytest_llmperf.metrics._offered import offered_limited
+from pytest_llmperf.metrics._records import duration_s
 
 __all__ = [
     "METRICS",
+    "duration_s",
     "figure",
     "figures_of",
     "gated_figures",
