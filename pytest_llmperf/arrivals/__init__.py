@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 class Arrival(Protocol):
     """Makes the schedule of a TrafficSpec."""
 
-    def due_ns(self, spec: TrafficSpec) -> Sequence[int]:
+    def due_ns(self, spec: TrafficSpec, recorded: Sequence[int] | None = None) -> Sequence[int]:
         """Return when each of ``spec.num_prompts`` requests is due, in order.
 
-        In nanoseconds after the start of the replay. Raise SpecError for
+        In nanoseconds after the start of the replay. ``recorded`` are the times that the
+        dataset has of its own, where it is a trace. Raise SpecError for
         ``spec.arrival_options`` that cannot be.
         """
 

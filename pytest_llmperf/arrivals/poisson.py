@@ -32,7 +32,11 @@ class _Options:
 class Poisson:
     """Gamma gaps, scaled to the rate."""
 
-    def due_ns(self, spec: TrafficSpec) -> Sequence[int]:
+    def due_ns(
+        self,
+        spec: TrafficSpec,
+        recorded: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> Sequence[int]:
         """Return when each request is due, in ns after the start."""
         options = options_from(owner_of(spec), spec.arrival_options, _Options)
         require(owner_of(spec), burstiness_rule(options.burstiness))

@@ -21,12 +21,15 @@ class Drawn:
     """The prompts drawn, and what a reader must know of them.
 
     ``notes`` are said wherever the traffic is shown: a file that is cut off, prompts that
-    repeat. ``counted_by`` names what counted ``prompt_tokens``.
+    repeat. ``counted_by`` names what counted ``prompt_tokens``. ``recorded_ns``: when each
+    request came in what was recorded, after the first (a trace); the arrival process ``trace``
+    sends them then.
     """
 
     prompts: tuple[Prompt, ...]
     notes: tuple[str, ...] = ()
     counted_by: str = "none"
+    recorded_ns: tuple[int, ...] | None = None
 
 
 class Dataset(Protocol):

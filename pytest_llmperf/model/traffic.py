@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
 
@@ -14,6 +14,10 @@ from pytest_llmperf.model.server import check_name
 
 ENDPOINTS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 Pairs = tuple[tuple[str, Any], ...]
+Message = tuple[str, str]
+"""(role, text) of one message of a conversation, for the chat endpoint."""
+Content = str | tuple[int, ...] | tuple[Message, ...]
+"""A text, token ids, or the messages of a conversation."""
 
 
 class TrafficOptions(TypedDict, total=False):
@@ -24,6 +28,9 @@ class TrafficOptions(TypedDict, total=False):
     requests are in flight, as in ``vllm bench serve``. ``arrival`` names a module of
     ``pytest_llmperf.arrivals`` and ``arrival_options`` go to it. ``max_error_rate`` is the
     share of failed or incomplete requests above which a replay is INVALID (default: none).
+    ``stop`` are texts that end an answer (with ``ignore_eos=False`` only: forced lengths are
+    what makes two servers comparable) and ``sampling`` what else the server samples by
+    (``{"top_p": 0.9, "seed": 1}``).
     ``num_warmups`` requests are sent and discarded before the first replay of a launch
     (default: as many as run at once).
     """
@@ -37,6 +44,8 @@ class TrafficOptions(TypedDict, total=False):
     endpoint: str
     temperature: float
     ignore_eos: bool
+    stop: Sequence[str]
+    sampling: Mapping[str, Any]
     extra_body: Mapping[str, Any]
     headers: Mapping[str, str]
     max_error_rate: float
@@ -59,6 +68,8 @@ class TrafficSpec:
     endpoint: str = "completions"
     temperature: float = 0.0
     ignore_eos: bool = True
+    stop: tuple[str, ...] = ()
+    sampling: Pairs = ()
     extra_body: Pairs = field(default=(), repr=False)
     headers: Pairs = field(default=(), repr=False)
     max_error_rate: float = 0.0
@@ -89,6 +100,10 @@ class TrafficSpec:
                 f"max_error_rate is {self.max_error_rate}, not a share between 0 and 1",
             ),
             (
+                not (self.stop and self.ignore_eos),
+                "stop= needs ignore_eos=False: with forced lengths nothing may end an answer early",
+            ),
+            (
                 self.num_warmups is None or self.num_warmups >= 0,
                 f"num_warmups is {self.num_warmups}, not a count",
             ),
@@ -109,9 +124,12 @@ class TrafficSpec:
                 f"{', '.join(sorted([*dataset_options, *TrafficOptions.__annotations__]))}"
             )
         values: dict[str, Any] = dict(options)
-        for key in ("arrival_options", "extra_body", "headers"):
+        for key in ("arrival_options", "sampling", "extra_body", "headers"):
             if key in values:
                 values[key] = freeze(values[key])
+        if "stop" in values:
+            stop = values["stop"]
+            values["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
         return cls(name, dataset, freeze(dataset_options), **values)
 
     @property
@@ -155,19 +173,28 @@ def _thawed(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a dataset gives: a text or token ids, and how many tokens to ask for.
+    """What a dataset gives: what to send, and how many tokens to ask for.
 
     ``prompt_tokens`` is a count by a tokenizer or an estimate; the figures use the server's.
+    A later turn of a conversation has ``after``, the index of the prompt whose answer must be
+    complete before it, and is due ``think_ns`` after that. It holds the same text whatever was
+    answered: fixed traffic is fixed.
     """
 
-    content: str | tuple[int, ...]
+    content: Content
     prompt_tokens: int
     output_tokens: int
+    after: int | None = None
+    think_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A prompt with its place in the schedule: ``due_ns`` after the replay's start."""
+    """A prompt with its place in the schedule.
+
+    ``due_ns`` counts from the replay's start; where ``prompt.after`` names another request it
+    is 0 and the request is due ``prompt.think_ns`` after the end of that one's answer.
+    """
 
     index: int
     due_ns: int
@@ -189,7 +216,9 @@ class Traffic:
 
     @property
     def offered_rate(self) -> float | None:
-        """Requests scheduled a second, or None where all are due at once."""
+        """Requests scheduled a second; None where all are due at once, or wait for answers."""
+        if any(request.prompt.after is not None for request in self.requests):
+            return None
         span = self.requests[-1].due_ns - self.requests[0].due_ns if self.requests else 0
         return (len(self.requests) - 1) / (span / 1e9) if span > 0 else None
 
@@ -197,7 +226,7 @@ class Traffic:
 def traffic_digest(spec: TrafficSpec, requests: tuple[Request, ...]) -> str:
     """Return 16 hex digits of a SHA-256 over everything that reaches the server, and when."""
     sha = hashlib.sha256()
-    head = {
+    head: dict[str, Any] = {
         "max_concurrency": spec.max_concurrency,
         "endpoint": spec.endpoint,
         "temperature": spec.temperature,
@@ -205,9 +234,14 @@ def traffic_digest(spec: TrafficSpec, requests: tuple[Request, ...]) -> str:
         "extra_body": spec.extra_body,
         "headers": spec.headers,
     }
+    # What came later enters where it is used, so that older digests stay what they were.
+    head |= {"stop": spec.stop} if spec.stop else {}
+    head |= {"sampling": spec.sampling} if spec.sampling else {}
     sha.update(json.dumps(head, sort_keys=True).encode())
     for request in requests:
-        line = [request.due_ns, request.prompt.content, request.prompt.output_tokens]
+        prompt = request.prompt
+        line = [request.due_ns, prompt.content, prompt.output_tokens]
+        line += [] if prompt.after is None else [prompt.after, prompt.think_ns]
         sha.update(json.dumps(line, ensure_ascii=True).encode())
     return sha.hexdigest()[:16]
 
