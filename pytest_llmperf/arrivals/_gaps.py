@@ -45,6 +45,22 @@ def arrivals(rates: Seconds, burstiness: float, seed: int) -> Seconds:
     return np.cumsum(gaps)
 
 
+def at_mean_rate(spec: TrafficSpec, burstiness: float) -> Sequence[int]:
+    """Return the due times of ``poisson`` and ``gamma``, in ns.
+
+    Random gaps at one rate, then stretched so that the last request is due at exactly
+    num_prompts / request_rate, as vLLM's ``get_request`` does. A rate of inf makes all due
+    at once.
+    """
+    if math.isinf(spec.request_rate):
+        return [0] * spec.num_prompts
+    rates = np.full(spec.num_prompts, float(spec.request_rate))
+    seconds = arrivals(rates, burstiness, spec.seed)
+    if seconds[-1] > 0:  # gaps of a tiny burstiness may all be too small for a float
+        seconds *= (spec.num_prompts / spec.request_rate) / seconds[-1]
+    return to_ns(seconds)
+
+
 def to_ns(seconds: Seconds) -> Sequence[int]:
     """Return times in seconds as whole nanoseconds."""
     whole: list[int] = np.rint(seconds * 1e9).astype(np.int64).tolist()

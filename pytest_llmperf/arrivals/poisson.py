@@ -1,21 +1,18 @@
-"""Independent arrivals at a mean rate, more or less bursty: ``poisson``, the default.
+"""Independent arrivals at a mean rate: ``poisson``, the default.
 
-As ``get_request`` of ``vllm bench serve`` (0.32): gaps from the gamma distribution with shape
-``burstiness`` (1, the default, is a Poisson process), then stretched so that the last request
-is due at exactly num_prompts / request_rate. For the same seed the schedule is vLLM's own to
-the nanosecond, except after its prefix_repetition dataset, which draws from the same
-generator first. A request_rate of inf makes all requests due at once.
+As ``get_request`` of ``vllm bench serve`` (0.32): gaps from the exponential distribution, then
+stretched so that the last request is due at exactly num_prompts / request_rate. For the same
+seed the schedule is vLLM's own to the nanosecond, except after its prefix_repetition dataset,
+which draws from the same generator first. A request_rate of inf makes all requests due at
+once. ``burstiness`` is that of ``gamma``; 1, the default, is a Poisson process.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from pytest_llmperf.arrivals._gaps import arrivals, burstiness_rule, owner_of, to_ns
+from pytest_llmperf.arrivals._gaps import at_mean_rate, burstiness_rule, owner_of
 from pytest_llmperf.model.options import options_from, require
 
 if TYPE_CHECKING:
@@ -40,13 +37,7 @@ class Poisson:
         """Return when each request is due, in ns after the start."""
         options = options_from(owner_of(spec), spec.arrival_options, _Options)
         require(owner_of(spec), burstiness_rule(options.burstiness))
-        if math.isinf(spec.request_rate):
-            return [0] * spec.num_prompts
-        rates = np.full(spec.num_prompts, float(spec.request_rate))
-        seconds = arrivals(rates, options.burstiness, spec.seed)
-        if seconds[-1] > 0:  # gaps of a tiny burstiness may all be too small for a float
-            seconds *= (spec.num_prompts / spec.request_rate) / seconds[-1]
-        return to_ns(seconds)
+        return at_mean_rate(spec, options.burstiness)
 
 
 ARRIVAL = Poisson()

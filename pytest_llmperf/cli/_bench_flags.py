@@ -9,6 +9,12 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_llmperf.cli._bench_datasets import (
+    add_dataset_flags,
+    dataset_name,
+    dataset_options,
+    self_timed,
+)
 from pytest_llmperf.errors import UsageError
 from pytest_llmperf.model.launch import Target
 from pytest_llmperf.model.traffic import ENDPOINTS, TrafficOptions, TrafficSpec
@@ -22,7 +28,7 @@ BACKENDS = {
     "vllm-chat": "chat",
     "openai-chat": "chat",
 }
-FORCES_LENGTH = ("random",)
+FORCES_LENGTH = ("random", "trace")
 """Datasets for which vLLM turns ``--ignore-eos`` on whether it is given or not."""
 
 PERCENTILE_METRICS = {
@@ -56,13 +62,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     server.add_argument(
         "--stall-timeout", type=float, default=600.0, help="seconds a stream may be silent"
     )
-    _add_traffic(parser.add_argument_group("traffic"))
+    add_traffic(parser.add_argument_group("traffic"))
     _add_result(parser.add_argument_group("result"))
 
 
-def _add_traffic(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--dataset-name", default="random")
-    group.add_argument("--dataset-path")
+def add_traffic(group: argparse._ArgumentGroup) -> None:
+    add_dataset_flags(group, ratio)
     group.add_argument("--num-prompts", type=int, default=1000)
     group.add_argument("--num-warmups", type=int, default=0)
     group.add_argument("--seed", type=int, default=0)
@@ -72,15 +77,6 @@ def _add_traffic(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--ramp-up-strategy", choices=("linear", "exponential"))
     group.add_argument("--ramp-up-start-rps", type=int)
     group.add_argument("--ramp-up-end-rps", type=int)
-    group.add_argument("--random-input-len", type=int, default=1024)
-    group.add_argument("--random-output-len", type=int, default=128)
-    group.add_argument("--random-range-ratio", type=ratio, default=0.0)
-    group.add_argument("--random-prefix-len", type=int, default=0)
-    group.add_argument("--sharegpt-output-len", type=int)
-    group.add_argument("--prefix-repetition-prefix-len", type=int, default=256)
-    group.add_argument("--prefix-repetition-suffix-len", type=int, default=256)
-    group.add_argument("--prefix-repetition-num-prefixes", type=int, default=10)
-    group.add_argument("--prefix-repetition-output-len", type=int, default=128)
 
 
 def _add_result(group: argparse._ArgumentGroup) -> None:
@@ -99,25 +95,14 @@ def traffic_spec(options: argparse.Namespace) -> TrafficSpec:
     """Return the recipe that the flags describe. Raise UsageError for what cannot be."""
     from pytest_llmperf.datasets import DATASETS
 
-    name: str = options.dataset_name
-    ramp_up = options.ramp_up_strategy is not None
-    arrival_options: dict[str, Any] = {"burstiness": options.burstiness}
-    if ramp_up:
-        if options.ramp_up_start_rps is None or options.ramp_up_end_rps is None:
-            raise UsageError("--ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps")
-        arrival_options |= {
-            "strategy": options.ramp_up_strategy,
-            "start_rps": options.ramp_up_start_rps,
-            "end_rps": options.ramp_up_end_rps,
-        }
+    name = dataset_name(options)
     common: TrafficOptions = {
         "num_prompts": options.num_prompts,
         "num_warmups": options.num_warmups,
         "seed": options.seed,
         "request_rate": options.request_rate,
         "max_concurrency": options.max_concurrency,
-        "arrival": "ramp_up" if ramp_up else "poisson",
-        "arrival_options": arrival_options,
+        **_arrival(options),
         "endpoint": BACKENDS[options.backend],
         "temperature": options.temperature,
         "ignore_eos": options.ignore_eos or name in FORCES_LENGTH,
@@ -129,26 +114,21 @@ def traffic_spec(options: argparse.Namespace) -> TrafficSpec:
     return spec
 
 
-def dataset_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of the named dataset; others have a path at most."""
-    if options.dataset_name == "random":
-        return {
-            "input_len": options.random_input_len,
-            "output_len": options.random_output_len,
-            "range_ratio": options.random_range_ratio,
-            "prefix_len": options.random_prefix_len,
-        }
-    if options.dataset_name == "prefix_repetition":
-        return {
-            "prefix_len": options.prefix_repetition_prefix_len,
-            "suffix_len": options.prefix_repetition_suffix_len,
-            "num_prefixes": options.prefix_repetition_num_prefixes,
-            "output_len": options.prefix_repetition_output_len,
-        }
-    own = {} if options.dataset_path is None else {"path": options.dataset_path}
-    if options.dataset_name == "sharegpt" and options.sharegpt_output_len is not None:
-        own["output_len"] = options.sharegpt_output_len
-    return own
+def _arrival(options: argparse.Namespace) -> TrafficOptions:
+    """Return the arrival process that the flags ask for, with its options."""
+    if self_timed(options):
+        return {"arrival": "trace"}
+    arrival_options: dict[str, Any] = {"burstiness": options.burstiness}
+    if options.ramp_up_strategy is None:
+        return {"arrival": "poisson", "arrival_options": arrival_options}
+    if options.ramp_up_start_rps is None or options.ramp_up_end_rps is None:
+        raise UsageError("--ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps")
+    arrival_options |= {
+        "strategy": options.ramp_up_strategy,
+        "start_rps": options.ramp_up_start_rps,
+        "end_rps": options.ramp_up_end_rps,
+    }
+    return {"arrival": "ramp_up", "arrival_options": arrival_options}
 
 
 def target_of(options: argparse.Namespace) -> Target:

@@ -19,21 +19,21 @@ from pytest_llmperf.datasets import Drawn
 from pytest_llmperf.datasets._token_ids import (
     COUNTED_BY,
     DEFAULT_IDS,
+    TokenIdOptions,
     draw_ids,
     owner_of,
-    require_ids,
+    read_options,
 )
-from pytest_llmperf.model.options import is_count, options_from, require
+from pytest_llmperf.model.options import require
 from pytest_llmperf.model.traffic import Prompt, Tokenizer, TrafficOptions, TrafficSpec
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(TokenIdOptions):
     prefix_len: int = 256
     suffix_len: int = 256
     num_prefixes: int = 10
     output_len: int = 128
-    token_ids: tuple[int, int] = DEFAULT_IDS
 
 
 def prefix_repetition(
@@ -84,24 +84,11 @@ class PrefixRepetition:
 
 def _read(spec: TrafficSpec) -> _Options:
     """Return the options of a spec, checked."""
-    options = options_from(owner_of(spec), spec.dataset_options, _Options)
-    require_ids(spec, options.token_ids)
-    require(
-        owner_of(spec),
-        *(
-            (is_count(value, 1), f"{name} is {value!r}, at least 1 is needed")
-            for name, value in (
-                ("num_prefixes", options.num_prefixes),
-                ("output_len", options.output_len),
-            )
-        ),
-        *(
-            (is_count(value), f"{name} is {value!r}, not a count")
-            for name, value in (
-                ("prefix_len", options.prefix_len),
-                ("suffix_len", options.suffix_len),
-            )
-        ),
+    options = read_options(
+        spec,
+        _Options,
+        counts=("prefix_len", "suffix_len"),
+        at_least_1=("num_prefixes", "output_len"),
     )
     require(
         owner_of(spec),

@@ -18,11 +18,12 @@ from pytest_llmperf.datasets import Drawn
 from pytest_llmperf.datasets._token_ids import (
     COUNTED_BY,
     DEFAULT_IDS,
+    TokenIdOptions,
     draw_ids,
     owner_of,
-    require_ids,
+    read_options,
 )
-from pytest_llmperf.model.options import is_count, is_number, options_from, require
+from pytest_llmperf.model.options import is_number, require
 from pytest_llmperf.model.traffic import Prompt, Tokenizer, TrafficOptions, TrafficSpec
 
 if TYPE_CHECKING:
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(TokenIdOptions):
     input_len: int = 1024
     output_len: int = 128
     range_ratio: Any = 0.0
     prefix_len: int = 0
-    token_ids: tuple[int, int] = DEFAULT_IDS
 
     @property
     def ratios(self) -> tuple[Any, Any]:
@@ -118,16 +118,11 @@ def _around(
 
 def _read(spec: TrafficSpec) -> _Options:
     """Return the options of a spec, checked."""
-    options = options_from(owner_of(spec), spec.dataset_options, _Options)
-    require_ids(spec, options.token_ids)
+    options = read_options(
+        spec, _Options, counts=("input_len", "prefix_len"), at_least_1=("output_len",)
+    )
     require(
         owner_of(spec),
-        (is_count(options.input_len), f"input_len is {options.input_len!r}, not a count"),
-        (is_count(options.prefix_len), f"prefix_len is {options.prefix_len!r}, not a count"),
-        (
-            is_count(options.output_len, 1),
-            f"output_len is {options.output_len!r}, at least 1 is needed",
-        ),
         (
             all(is_number(ratio) and 0 <= ratio < 1 for ratio in options.ratios),
             (

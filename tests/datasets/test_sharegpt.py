@@ -135,7 +135,8 @@ def test_what_is_not_text_keeps_its_place_in_the_shuffle(draw, write, sixty):
         (b"\n \n", "is not a JSON list of conversations"),
         (b"<html>404</html>", "is not a JSON list of conversations ("),
         (b"\x1f\x8b\x08\x00\xff", "is not a JSON list of conversations"),
-        (b'{"id": 1}\n{"id": 2}', "is not a JSON list of conversations"),
+        (b'{"id": 1}\n{"id": 2}', "none of the 2 records of"),
+        (b'{"id": 1', "nor has it one a line"),
         (b"[]", "is not a JSON list of conversations"),
         (b'["a", 2, {"id": 3}, {"conversations": "ab"}]', "none of the 4 records of"),
         (b'[{"conversations": [{"value": "a b c d"}, {"value"', "is not a JSON list"),
@@ -153,6 +154,121 @@ def test_a_file_of_no_use_is_named_with_the_reason(draw, tmp_path, content, comp
         draw(sharegpt("x", path=str(path)))
     assert str(path) in str(caught.value)
     assert complaint in str(caught.value)
+
+
+# --- the forms of such files
+
+
+def said(*turns, key="conversations", role="from", text="value", **fields):
+    """A conversation of (role, text) turns under these names."""
+    return {key: [{role: who, text: words} for who, words in turns], **fields}
+
+
+ASKED = ("human", "who was there first")
+ANSWERED = ("gpt", "nobody was there before me")
+
+
+def contents(drawn):
+    return [p.content for p in drawn.prompts]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\n\n"])
+def test_one_conversation_a_line_is_read_as_a_list_is(draw, write, tmp_path, sixty, end):
+    """JSON lines, with a byte order mark too: the same prompts in the same order."""
+    path = tmp_path / "talk.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + end.join(json.dumps(talk).encode() for talk in sixty))
+    listed, lined = (
+        draw(sharegpt("x", path=name, num_prompts=30, seed=4)) for name in (write(sixty), path)
+    )
+    assert lined == listed
+
+
+def test_lines_that_are_cut_off_are_said_and_a_broken_one_is_named(draw, tmp_path, sixty):
+    """The last line may be incomplete as the end of a list may; one before it may not."""
+    path = tmp_path / "talk.jsonl"
+    lines = [json.dumps(talk).encode() for talk in sixty[20:23]]
+    path.write_bytes(b"\n".join(lines)[:-5])
+    drawn = draw(sharegpt("x", path=path, num_prompts=2))
+    assert drawn.notes == (
+        "talk.jsonl is cut off after 2 whole conversations; what follows is left out",
+    )
+    path.write_bytes(b"\n".join([lines[0], lines[1][:-5], lines[2]]))
+    with pytest.raises(DatasetError, match=f"sharegpt: {path}, line 2 is not JSON: "):
+        draw(sharegpt("x", path=path, num_prompts=2))
+
+
+@pytest.mark.parametrize(
+    ("key", "role", "text", "who"),
+    [
+        ("items", "from", "value", ("human", "gpt")),
+        ("messages", "role", "content", ("user", "assistant")),
+        ("conversations", "role", "content", ("user", "assistant")),
+        ("conversation", "role", "content", ("User", "Assistant")),
+        ("conversations", "from", "text", ("human", "bing")),
+    ],
+)
+def test_other_names_of_turns_roles_and_texts(draw, write, key, role, text, who):
+    """Forms that vLLM's bench does not read: by role, past a system turn and a greeting."""
+    record = said(
+        ("system", "be brief and kind"),
+        (who[1], "how can I help you"),
+        (who[0], ASKED[1]),
+        (who[1], ANSWERED[1]),
+        key=key,
+        role=role,
+        text=text,
+    )
+    drawn = draw(sharegpt("x", path=write([record]), num_prompts=1))
+    assert plain(drawn) == [(ASKED[1], 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("turns", "first_two", "by_role"),
+    [
+        ((ASKED, ANSWERED), ASKED, ASKED),
+        ((("gpt", "welcome back my friend"), ASKED, ANSWERED), "welcome back my friend", ASKED),
+        ((("system", "be brief and kind"), ASKED, ANSWERED), "be brief and kind", ASKED),
+        ((("human", "is somebody there now"), ASKED, ANSWERED), "is somebody there now", ASKED),
+        ((("gpt", "one two three four"), ("gpt", "and five")), "one two three four", None),
+    ],
+)
+def test_whose_turn_is_the_prompt(draw, write, turns, first_two, by_role):
+    """The first two turns whoever speaks, as vLLM; with by_role a user's that was answered."""
+    path = write([said(*turns), said(("human", "a b"), ("gpt", "c d"))])
+    expected = first_two if isinstance(first_two, str) else first_two[1]
+    options = {"path": path, "num_prompts": 1, "min_len": 3, "output_len": 5}
+    assert contents(draw(sharegpt("x", **options))) == [expected]
+    if by_role is None:
+        with pytest.raises(DatasetError, match="none of its 1 conversations of two turns is"):
+            draw(sharegpt("x", **options, by_role=True))
+    else:
+        assert contents(draw(sharegpt("x", **options, by_role=True))) == [by_role[1]]
+
+
+def test_a_system_turn_is_sent_where_the_endpoint_has_a_place_for_it(draw, write):
+    """As a message of its own to chat, counted with the prompt; not to completions."""
+    path = write([said(("system", "be brief"), ASKED, ANSWERED)])
+    chat, plainly = (
+        draw(sharegpt("x", path=path, num_prompts=1, by_role=True, endpoint=endpoint)).prompts[0]
+        for endpoint in ("chat", "completions")
+    )
+    assert chat.content == (("system", "be brief"), ("user", ASKED[1]))
+    assert (chat.prompt_tokens, plainly.prompt_tokens) == (6, 4)
+    assert plainly.content == ASKED[1]
+
+
+def test_the_limits_can_be_set(draw, write, talk):
+    """Each at its edge: 2 to 6 tokens of prompt, 9 in all."""
+    lengths = ((1, 4), (2, 2), (6, 3), (6, 4), (7, 2), (5, 1))
+    path = write([talk(f"t{i}", *both) for i, both in enumerate(lengths)])
+    limits = {"min_len": 2, "max_prompt_len": 6, "max_total_len": 9}
+    drawn = draw(sharegpt("x", path=path, num_prompts=2, **limits))
+    assert sorted(text.split(".")[0] for text in contents(drawn)) == ["t1", "t2"]
+    with pytest.raises(DatasetError) as caught:
+        draw(sharegpt("x", path=write([talk("a", 1, 1)]), num_prompts=2, **limits))
+    assert "a prompt must have 2 to 6 tokens, an output at least 2, both together 9 at most" in str(
+        caught.value
+    )
 
 
 def test_a_missing_file_is_named(draw, tmp_path):
@@ -188,6 +304,10 @@ def test_without_the_package_the_message_says_how_to_get_it(draw, monkeypatch):
         ({"output_len": 0}, "output_len is 0, at least 1 is needed"),
         ({"output_len": "12"}, "output_len is '12'"),
         ({"path": ""}, "path is '', not the name of a file"),
+        ({"by_role": 1}, "by_role is 1, not True or False"),
+        ({"min_len": 0}, "min_len is 0, at least 1 is needed"),
+        ({"max_prompt_len": None}, "max_prompt_len is None, at least 1 is needed"),
+        ({"max_total_len": 1.5}, "max_total_len is 1.5, at least 1 is needed"),
         ({"outputlen": 12}, "unknown option 'outputlen'. Known: arrival,"),
         ({"num_prompts": 0}, "num_prompts is 0"),
     ],
