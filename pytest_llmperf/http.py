@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import ssl
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -26,6 +27,9 @@ NOT_ALLOWED = 405
 SERVER_ERRORS = 500
 EXCERPT = 300
 """Characters of an unexpected answer that a message quotes."""
+
+REMEMBERED = 4096
+"""Texts whose count a tokenizer keeps: a system prompt is asked for once."""
 
 
 class NoAnswerError(ServerError):
@@ -60,9 +64,18 @@ def get(target: Target, path: str, timeout: float = 5.0) -> Answer:
     return _exchange(target, "GET", path, None, timeout)
 
 
-def post(target: Target, path: str, body: Mapping[str, Any], timeout: float = 60.0) -> Answer:
-    """Return the answer to a POST of ``body`` as JSON. Errors as for ``get``."""
-    return _exchange(target, "POST", path, body, timeout)
+def post(
+    target: Target,
+    path: str,
+    body: Mapping[str, Any],
+    timeout: float = 60.0,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """Return the answer to a POST of ``body`` as JSON. Errors as for ``get``.
+
+    ``headers`` are sent beside, or in place of, our own.
+    """
+    return _exchange(target, "POST", path, body, timeout, headers)
 
 
 def health(target: Target, timeout: float = 2.0) -> int | None:
@@ -111,10 +124,71 @@ def metrics(target: Target, timeout: float = 10.0) -> str | None:
     return answer.text if answer.status == OK else None
 
 
+def token_count(target: Target, text: str, timeout: float = 60.0) -> int | None:
+    """Return how many tokens the server makes of ``text`` (``/tokenize``), special ones included.
+
+    None where the server has no such endpoint. Half of a surrogate pair, which no JSON reader
+    takes, counts as what it is shown as. Raise ServerError for any other answer.
+    """
+    prompt = text.encode(errors="surrogatepass").decode(errors="replace")
+    body = {"model": target.model, "prompt": prompt, "add_special_tokens": True}
+    answer = post(target, "/tokenize", body, timeout)
+    if answer.status in (NOT_FOUND, NOT_ALLOWED):
+        return None
+    told = answer.json()
+    count = told.get("count") if isinstance(told, dict) else None
+    if answer.status != OK or not isinstance(count, int):
+        raise _unexpected(target, "POST /tokenize", answer)
+    return count
+
+
+class ServerTokenizer:
+    """Counts a text's tokens by asking a running server, whose model's name is in ``name``."""
+
+    def __init__(self, target: Target, remembered: int = REMEMBERED) -> None:
+        self.name = f"server: {target.model}"
+        self._target = target
+        self._known = lru_cache(remembered)(self._ask)
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of ``text``; raise ServerError where it cannot be had."""
+        return self._known(text)
+
+    def _ask(self, text: str) -> int:
+        count = token_count(self._target, text)
+        if count is None:
+            raise ServerError(
+                f"{self._target.base_url} has no /tokenize and cannot count tokens; name a folder "
+                "that holds the model's tokenizer.json instead"
+            )
+        return count
+
+
+def server_tokenizer(target: Target) -> ServerTokenizer | None:
+    """Return what counts by asking the server, None where it does not answer such questions.
+
+    Raise NoAnswerError where nothing comes back.
+    """
+    tokenizer = ServerTokenizer(target)
+    try:
+        tokenizer.count("Hello")
+    except NoAnswerError:
+        raise
+    except ServerError:
+        return None
+    return tokenizer
+
+
 def _exchange(
-    target: Target, method: str, path: str, body: Mapping[str, Any] | None, timeout: float
+    target: Target,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None,
+    timeout: float,
+    more: Mapping[str, str] | None = None,
 ) -> Answer:
-    headers = {"Authorization": f"Bearer {target.api_key}"} if target.api_key else {}
+    headers = httpx.Headers({"Authorization": f"Bearer {target.api_key}"} if target.api_key else {})
+    headers.update(more or {})
     # Plain HTTP alone: a context without roots costs nothing to make and would trust nobody.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

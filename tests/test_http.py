@@ -169,3 +169,61 @@ def test_a_body_that_is_no_json_is_none():
     """An answer's JSON is None where there is none."""
     assert http.Answer(200, "<html>").json() is None
     assert http.Answer(200, '{"a": 1}').json() == {"a": 1}
+
+
+def test_a_servers_tokenizer_counts_and_says_whose_count_it_is(server, target):
+    """The text goes to /tokenize with special tokens, as the prompt is counted in a replay."""
+    server.answers["/tokenize"] = (200, '{"count": 7, "max_model_len": 99, "tokens": []}')
+    tokenizer = http.ServerTokenizer(target)
+    assert (tokenizer.name, tokenizer.count("seven")) == ("server: m", 7)
+    body = {"model": "m", "prompt": "seven", "add_special_tokens": True}
+    assert server.asked == [("/tokenize", body, None)]
+
+
+def test_a_text_is_asked_for_once_while_it_is_remembered(server, target):
+    """Of the latest two texts: a, b and again a are two questions, c forgets b."""
+    server.answers["/tokenize"] = (200, '{"count": 1}')
+    tokenizer = http.ServerTokenizer(target, remembered=2)
+    for text in "abacb":
+        tokenizer.count(text)
+    assert [body["prompt"] for _, body, _ in server.asked] == ["a", "b", "c", "b"]
+
+
+def test_half_a_character_is_asked_for_as_it_is_shown(server, target):
+    """A lone surrogate is no JSON text; each of its three bytes is shown as U+FFFD."""
+    server.answers["/tokenize"] = (200, '{"count": 2}')
+    assert http.token_count(target, "a\ud83d") == 2
+    assert server.asked[0][1]["prompt"] == "a\ufffd\ufffd\ufffd"
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_a_server_that_does_not_count_says_so(server, target, status):
+    """None for who asks whether it does; an error with a way out for who needs a count."""
+    server.answers["/tokenize"] = (status, "")
+    assert http.token_count(target, "a") is None
+    assert http.server_tokenizer(target) is None
+    with pytest.raises(ServerError, match=r"has no /tokenize .* tokenizer\.json instead"):
+        http.ServerTokenizer(target).count("a")
+
+
+@pytest.mark.parametrize("answer", [(500, "no"), (200, "[]"), (200, '{"tokens": []}')])
+def test_another_kind_of_tokenize_is_not_believed(server, target, answer):
+    """One that fails, or answers without a count."""
+    server.answers["/tokenize"] = answer
+    with pytest.raises(ServerError, match=rf"POST /tokenize at .* answered {answer[0]}: "):
+        http.token_count(target, "a")
+    assert http.server_tokenizer(target) is None
+
+
+def test_a_server_that_is_not_there_is_no_server_without_a_tokenizer(nobody):
+    """It must not pass for one that does not count."""
+    with pytest.raises(http.NoAnswerError):
+        http.server_tokenizer(nobody)
+
+
+def test_a_server_that_counts_is_asked_further(server, target):
+    """The tokenizer of a server that answers."""
+    server.answers["/tokenize"] = (200, '{"count": 3}')
+    tokenizer = http.server_tokenizer(target)
+    assert tokenizer is not None
+    assert tokenizer.count("x") == 3

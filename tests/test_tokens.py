@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -46,6 +47,33 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def hub(tmp_path_factory, monkeypatch):
+    """The hub's cache of this test: empty, whatever this machine has downloaded."""
+    home = tmp_path_factory.mktemp("huggingface")
+    monkeypatch.setenv("HF_HOME", str(home))
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    return home / "hub"
+
+
+def cached(hub, model, *commits, main=None):
+    """Lay a model's tokenizer into the hub's cache, one snapshot a commit."""
+    folder = hub / f"models--{model}"
+    for commit in commits:
+        snapshot = folder / "snapshots" / commit
+        snapshot.mkdir(parents=True)
+        (snapshot / "tokenizer.json").write_text(json.dumps(TOKENIZER | {"version": commit}))
+    if main is not None:
+        (folder / "refs").mkdir()
+        (folder / "refs" / "main").write_text(main)
+
+
+def digest_of(hub, model, commit):
+    """Return the first digits of the SHA-256 of a snapshot's file."""
+    file = hub / f"models--{model}" / "snapshots" / commit / "tokenizer.json"
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:8]
+
+
 @pytest.mark.parametrize(
     ("text", "count"), [("", 1), ("abcd", 1), ("abcde", 2), ("ä" * 4, 2), ("日本語", 3)]
 )
@@ -64,6 +92,35 @@ def test_a_folders_tokenizer_counts_special_tokens(folder):
     """``<s>`` and six words; the file's own limit of 4 is not applied, as in vLLM's bench."""
     pytest.importorskip("tokenizers")
     assert tokenizer_for(folder).count("a a b c a a") == 7
+
+
+@pytest.mark.parametrize("variable", ["HF_HOME", "HF_HUB_CACHE"])
+def test_a_hub_name_counts_by_what_was_downloaded_before(hub, monkeypatch, tmp_path, variable):
+    """The snapshot that main names, of two; wherever the environment says the cache lies."""
+    pytest.importorskip("tokenizers")
+    if variable == "HF_HUB_CACHE":
+        hub = tmp_path / "elsewhere"
+        monkeypatch.setenv("HF_HUB_CACHE", str(hub))
+    cached(hub, "Qwen--Qwen3-14B", "1.0", "aaaa", main="1.0")
+    tokenizer = tokenizer_for("Qwen/Qwen3-14B")
+    assert tokenizer.name == f"tokenizer {digest_of(hub, 'Qwen--Qwen3-14B', '1.0')}"
+    assert tokenizer.count("a a b") == 4
+    assert tokenizer_for("Qwen/Qwen3-8B").name.startswith("estimate")
+
+
+def test_a_snapshot_that_main_does_not_name_counts_if_it_is_the_only_one(hub):
+    """Downloaded by commit: one is the model's; of two, nobody knows which."""
+    pytest.importorskip("tokenizers")
+    cached(hub, "gpt2", "1.0")
+    cached(hub, "org--two", "1.0", "aaaa")
+    assert tokenizer_for("gpt2").name == f"tokenizer {digest_of(hub, 'gpt2', '1.0')}"
+    assert tokenizer_for("org/two").name.startswith("estimate")
+
+
+def test_half_a_character_is_counted(folder):
+    """Public data sets hold lone surrogates: one more word here, and no error."""
+    pytest.importorskip("tokenizers")
+    assert tokenizer_for(folder).count("a \ud83d a") == 4
 
 
 def test_its_name_is_the_files_content_and_no_path(folder, tmp_path):
@@ -96,3 +153,14 @@ def test_the_package_is_imported_only_for_a_folder():
         "tokenizer_for('x/y').count('text'); sys.exit('tokenizers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_hubs_cache_can_be_left_out(tmp_path, monkeypatch):
+    """A campaign counts alike before and after the server has downloaded its model."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    folder = tmp_path / "models--org--name" / "snapshots" / "abc"
+    folder.mkdir(parents=True)
+    (folder / "tokenizer.json").write_text("{")
+    assert isinstance(tokenizer_for("org/name", hub=False), Estimate)
+    with pytest.raises(UsageError):
+        tokenizer_for("org/name")

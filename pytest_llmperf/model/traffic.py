@@ -13,6 +13,22 @@ from pytest_llmperf.errors import SpecError
 from pytest_llmperf.model.server import check_name
 
 ENDPOINTS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
+OURS = {
+    "model": "the server's",
+    "prompt": "the dataset's",
+    "messages": "the dataset's",
+    "max_tokens": "the dataset's output length",
+    "max_completion_tokens": "the dataset's output length",
+    "stream": "always on",
+    "stream_options": "what the figures are counted by",
+    "n": "one answer a request",
+    "cache_salt": "fresh for every replay",
+    "temperature": "set by temperature=",
+    "ignore_eos": "set by ignore_eos=",
+    "stop": "set by stop=",
+}
+"""What ``sampling`` may not set, and who does. ``extra_body`` may: it is there to override."""
+
 Pairs = tuple[tuple[str, Any], ...]
 Message = tuple[str, str]
 """(role, text) of one message of a conversation, for the chat endpoint."""
@@ -23,9 +39,10 @@ Content = str | tuple[int, ...] | tuple[Message, ...]
 class TrafficOptions(TypedDict, total=False):
     """What every dataset's constructor takes beside its own options.
 
-    ``request_rate`` is in requests a second (``inf``: all at once); with ``max_concurrency``
-    alone the load is a closed loop, with both the arrivals wait in the client when that many
-    requests are in flight, as in ``vllm bench serve``. ``arrival`` names a module of
+    ``request_rate`` is in requests a second (``inf``: all at once; of a dataset of
+    conversations: in conversations a second); with ``max_concurrency`` alone the load is a
+    closed loop, with both the arrivals wait in the client when that many requests are in
+    flight, as in ``vllm bench serve``. ``arrival`` names a module of
     ``pytest_llmperf.arrivals`` and ``arrival_options`` go to it. ``max_error_rate`` is the
     share of failed or incomplete requests above which a replay is INVALID (default: none).
     ``stop`` are texts that end an answer (with ``ignore_eos=False`` only: forced lengths are
@@ -102,6 +119,10 @@ class TrafficSpec:
             (
                 not (self.stop and self.ignore_eos),
                 "stop= needs ignore_eos=False: with forced lengths nothing may end an answer early",
+            ),
+            *(
+                (key not in OURS, f"sampling= may not set {key!r}, which is {OURS.get(key)}")
+                for key, _ in self.sampling
             ),
             (
                 self.num_warmups is None or self.num_warmups >= 0,
@@ -212,6 +233,14 @@ class Traffic:
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
+        for place, request in enumerate(self.requests):
+            after = request.prompt.after
+            if after is not None and not (0 <= after < place and request.prompt.think_ns >= 0):
+                raise SpecError(
+                    f"traffic {self.spec.name!r}: prompt {place} waits {request.prompt.think_ns} ns "
+                    f"after the answer to prompt {after}; it can wait for an earlier one, and 0 ns "
+                    f"or more. This is a mistake in dataset {self.spec.dataset!r}"
+                )
         object.__setattr__(self, "digest", traffic_digest(self.spec, self.requests))
 
     @property

@@ -23,14 +23,16 @@ TAIL = len(CHUNKED_END)
 PASSING_NS = 1_000_000_000
 """A request and the server's closing of an idle connection that pass each other do so soon."""
 
+OK = 200
 CUT = "the server closed the connection in the middle of the answer"
 
 
 class Exchange:
-    """Requests going out and answers coming in. ``ended()`` is called as each request ends.
+    """Requests going out and answers coming in. ``ended(index)`` is called as each request ends.
 
     ``sent_ns`` is 0 for a request that has not left; ``errors`` says what became of the
-    connection of one that did not end well.
+    connection of one that did not end well; ``refused`` holds those whose answer has another
+    status than 200.
     """
 
     def __init__(
@@ -38,10 +40,11 @@ class Exchange:
         requests: Sequence[memoryview],
         pool: Pool,
         spool: Spool,
-        ended: Callable[[], None],
+        ended: Callable[[int], None],
     ) -> None:
         self.sent_ns = [0] * len(requests)
         self.errors: dict[int, str] = {}
+        self.refused: set[int] = set()
         self.reconnects = 0
         self.refusals = 0
         self._requests = requests
@@ -142,6 +145,8 @@ class Exchange:
         head = read_head(conn.head)
         if head is None:
             return
+        if head.status != OK:
+            self.refused.add(conn.request)
         conn.keeps_open = head.keeps_open and conn.unsent is None
         conn.left = head.length - (len(conn.head) - head.size)
         conn.tail = conn.head[-TAIL:]
@@ -223,7 +228,7 @@ class Exchange:
             self.errors[index] = error
         if self._unserved:
             self._open_for_unserved()
-        self._ended()
+        self._ended(index)
 
 
 def why(error: Exception) -> str:

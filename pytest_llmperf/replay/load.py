@@ -6,19 +6,23 @@ done when a response's head arrives, when it ends, or afterwards by the parent p
 ``sent_ns`` is read right before the first byte of a request is written, on a connection
 that stands. Requests leave when they are due; where ``max_concurrency`` are in flight they
 wait in arrival order (vLLM's semaphore). What is late is sent late, and none is dropped.
+
+A later turn of a conversation is due its think time after this process saw the end of the
+answer before it, and takes its place in that order. Where that answer failed, by its connection
+or its status, the turns after it are not sent.
 """
 
 from __future__ import annotations
 
 import select
 import time
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from pytest_llmperf.replay.clocks import Timer, wall_offset
 from pytest_llmperf.replay.connections import CONNECT_NS, Address, Pool, descriptor_limit
 from pytest_llmperf.replay.exchange import Exchange
 from pytest_llmperf.replay.framing import HeadError
+from pytest_llmperf.replay.schedule import NEVER, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +46,6 @@ LEAD_NS = 10_000_000
 QUEUED = 10
 """How many stall times one stream may be silent while others bring bytes: it may be queued."""
 
-NEVER = 1 << 62
-
 
 class StalledError(Exception):
     """No open stream brought a byte for the time set."""
@@ -62,7 +64,7 @@ class Load:
         self.loop_lag_ns = 0
         self.in_flight = 0
         self.start_ns = 0
-        self.due_ns = job.due_ns
+        self.schedule = Schedule(job.due_ns, job.turns)
         self._limit = job.orders.max_concurrency or self.total
         self._stall_ns = job.orders.stall_ns
         self._spool = spool
@@ -72,7 +74,6 @@ class Load:
         self._epoll.register(self._timer.fd, select.EPOLLIN | select.EPOLLET)
         self._pool = Pool(address, self._epoll, descriptor_limit())
         self.exchange = Exchange(job.requests, self._pool, spool, self._on_ended)
-        self._next = 0
         self._next_due_ns = NEVER
         self._paced_ns = 0
         self._tick_ns = self._sweep_ns = 0
@@ -91,7 +92,7 @@ class Load:
         now = time.monotonic_ns()
         self.offsets.append(wall_offset())
         self.start_ns = now + LEAD_NS
-        self.due_ns = [self.start_ns + due for due in self.due_ns]
+        self.schedule.begin_at(self.start_ns)
         self._tick_ns = self._sweep_ns = now
         self._plan(now)
 
@@ -135,16 +136,18 @@ class Load:
 
     def _plan(self, now: int) -> None:
         """Find when the next request may leave: not before another has ended, at the cap."""
-        if self._next == self.total or self.in_flight >= self._limit:
+        due = self.schedule.next_due_ns()
+        if due == NEVER or self.in_flight >= self._limit:
             self._next_due_ns = NEVER
             return
-        self._next_due_ns = max(self.due_ns[self._next], self._paced_ns)
+        self._next_due_ns = max(due, self._paced_ns)
         if self._next_due_ns - now >= SPIN_NS:
             self._timer.set(self._next_due_ns)
 
-    def _begin(self, now: int) -> None:
-        index = self._next
-        self._next += 1
+    def _begin(self, now: int, *, held: bool = False) -> None:
+        """Send the next request; ``held``: the cap kept it from leaving when it was due."""
+        index = self.schedule.take()
+        self.held[index] = held
         if not self.in_flight:
             self._busy_since_ns = now
         self.in_flight += 1
@@ -152,22 +155,32 @@ class Load:
         self.exchange.begin(index, now)
         self._plan(now)
 
-    def _on_ended(self) -> None:
-        capped = self.in_flight == self._limit and self._next < self.total
+    def _on_ended(self, index: int) -> None:
+        capped = self.in_flight == self._limit
         self.done += 1
         self.in_flight -= 1
-        if not capped:
+        awaited = self.schedule.has_followers(index)
+        if not (capped or awaited):
             return
         now = time.monotonic_ns()
-        if self.due_ns[self._next] <= now:
-            self.held[self._next] = 1
-            self._begin(now)
+        if awaited:
+            self._follow(index, now)
+        due = self.schedule.next_due_ns()
+        if due <= now:
+            self._begin(now, held=capped and due < now)
         else:
             self._plan(now)
 
+    def _follow(self, index: int, now: int) -> None:
+        """Let the turns after an answer become due, or end them with it."""
+        if index in self.exchange.errors or index in self.exchange.refused:
+            self.done += self.schedule.failed(index, now)
+        else:
+            self.schedule.answered(index, now)
+
     def _open_ahead(self, now: int, horizon: int) -> int:
         """Open what requests due until ``horizon`` need; return how many do not stand yet."""
-        upcoming = bisect_right(self.due_ns, horizon, self._next) - self._next
+        upcoming = self.schedule.upcoming(horizon)
         room = min(self._limit, self._pool.limit) - self.in_flight
         missing = min(upcoming, room) - self._pool.ready(now + AHEAD_NS)
         self.exchange.open_ahead(missing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,8 @@ class Sent:
     """What was asked and what the load process noted, one entry a request.
 
     ``sent_ns`` is 0 for a request that never left; ``errors`` maps an index to what became
-    of its connection.
+    of its connection; ``unsent`` maps a later turn that was not sent to the request whose
+    answer failed, an earlier one, and the number of that one's turn.
     """
 
     due_ns: Sequence[int]
@@ -34,6 +35,7 @@ class Sent:
     asked_tokens: Sequence[int]
     ignore_eos: bool
     errors: Mapping[int, str]
+    unsent: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 def read_records(
@@ -43,9 +45,15 @@ def read_records(
     answers: defaultdict[int, Answer] = defaultdict(Answer)
     for index, data, ends, when in _pieces(spool, reads, times, window):
         answers[index].feed(data, ends, when)
-    return tuple(
-        _record(sent, index, answers.pop(index, None)) for index in range(len(sent.due_ns))
-    )
+    records: list[RequestRecord] = []
+    for index in range(len(sent.due_ns)):
+        record = _record(sent, index, answers.pop(index, None))
+        if index in sent.unsent:
+            root, turn = sent.unsent[index]
+            reason = records[root].error or sent.errors.get(root)
+            record = replace(record, error=f"not sent: the answer to turn {turn} failed: {reason}")
+        records.append(record)
+    return tuple(records)
 
 
 def _pieces(

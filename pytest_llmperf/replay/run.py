@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmperf.errors import ReplayError, StallError
 from pytest_llmperf.model.record import ClientHealth, Replay
 from pytest_llmperf.model.traffic import Traffic
-from pytest_llmperf.replay.job import Orders, write_job
+from pytest_llmperf.replay.job import Orders, Turn, write_job
 from pytest_llmperf.replay.process import run_worker
 from pytest_llmperf.replay.spool import BYTES, READS
 
@@ -69,10 +69,13 @@ def warm_up(
     """Send the traffic's first ``spec.warmups`` requests and discard what comes.
 
     All at once, up to ``max_concurrency``: kernels still compile under the first real load.
-    They carry a salt of their own, so that the replay does not find them in the cache. Raise
+    Later turns wait for no answer here. They carry a salt of their own, so that the replay does not find them in the cache. Raise
     ReplayError, with the server's answer, where none of them succeeded.
     """
-    first = [replace(request, due_ns=0) for request in traffic.requests[: traffic.spec.warmups]]
+    first = [
+        replace(request, due_ns=0, prompt=replace(request.prompt, after=None, think_ns=0))
+        for request in traffic.requests[: traffic.spec.warmups]
+    ]
     if not first:
         return
     done = replay(
@@ -110,7 +113,12 @@ def _send(
         parent=os.getpid(),
     )
     due_ns = [request.due_ns for request in traffic.requests]
-    write_job(folder / JOB, orders, due_ns, request_bytes(traffic, target, salt))
+    turns = [
+        Turn(request.index, request.prompt.after, request.prompt.think_ns)
+        for request in traffic.requests
+        if request.prompt.after is not None
+    ]
+    write_job(folder / JOB, orders, due_ns, request_bytes(traffic, target, salt), turns)
     return run_worker(folder / JOB, len(due_ns), watch, on_progress)
 
 
@@ -131,9 +139,10 @@ def _check(result: dict[str, Any], traffic: Traffic, target: Target, stall_timeo
             "come. See the server's log; a slower server needs a longer stall timeout"
         )
     failed = [why for why in result["errors"].values() if why.startswith("connection failed")]
-    if len(failed) == total:
+    if failed and len(failed) + len(result["unsent"]) == total:
         raise ReplayError(
-            f"all {total} requests failed to connect to {target.host}:{target.port}: {failed[0]}"
+            f"all {len(failed)} requests failed to connect to {target.host}:{target.port}: "
+            f"{failed[0]}"
         )
 
 
@@ -149,6 +158,7 @@ def _read(result: dict[str, Any], traffic: Traffic, folder: Path, started_at: st
         asked_tokens=[request.prompt.output_tokens for request in traffic.requests],
         ignore_eos=traffic.spec.ignore_eos,
         errors={int(index): error for index, error in result["errors"].items()},
+        unsent={int(index): _turn(traffic, root) for index, root in result["unsent"].items()},
     )
     return Replay(
         traffic=traffic.spec.name,
@@ -160,6 +170,14 @@ def _read(result: dict[str, Any], traffic: Traffic, folder: Path, started_at: st
         health=_health(result, waited_ns=int((reads.clock_ns - times).max(initial=0))),
         started_at=started_at,
     )
+
+
+def _turn(traffic: Traffic, index: int) -> tuple[int, int]:
+    """Return a request and the number of its turn in its conversation, from 1."""
+    number, at = 1, index
+    while (after := traffic.requests[at].prompt.after) is not None:
+        number, at = number + 1, after
+    return index, number
 
 
 def _health(result: dict[str, Any], waited_ns: int) -> ClientHealth:
@@ -183,11 +201,11 @@ def _health(result: dict[str, Any], waited_ns: int) -> ClientHealth:
 def send_lags(due_ns: list[int], sent_ns: list[int], held: list[int]) -> Iterator[int]:
     """Yield how late each request left that the cap did not hold back (ns).
 
-    Against its due time; of several due at one instant, against the one before, since one
-    can only follow the other.
+    In the order in which they were due: against its due time; of several due at one instant,
+    against the one before, since one can only follow the other.
     """
     last_due = last_sent = 0
-    for due, sent, capped in zip(due_ns, sent_ns, held, strict=True):
+    for due, sent, capped in sorted(zip(due_ns, sent_ns, held, strict=True)):
         if sent and not capped:
             yield max(sent - (max(due, last_sent) if due == last_due else due), 0)
             last_due, last_sent = due, sent

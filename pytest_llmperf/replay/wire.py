@@ -10,7 +10,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmperf.errors import SpecError
-from pytest_llmperf.model.traffic import ENDPOINTS, Request, Traffic, TrafficSpec, thaw
+from pytest_llmperf.model.traffic import (
+    ENDPOINTS,
+    Content,
+    Request,
+    Traffic,
+    TrafficSpec,
+    thaw,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,18 +77,37 @@ def _options(spec: TrafficSpec, target: Target, salt: str | None) -> dict[str, A
     }
     if spec.ignore_eos:
         options["ignore_eos"] = True
+    if spec.stop:
+        options["stop"] = list(spec.stop)
     if salt is not None:
         options["cache_salt"] = salt
-    return options
+    return options | thaw(spec.sampling)
 
 
 def _prompt(spec: TrafficSpec, request: Request) -> dict[str, Any]:
+    """Return the prompt and the output length, under the names that ``vllm bench serve`` sends."""
     content, tokens = request.prompt.content, request.prompt.output_tokens
+    messages = _messages(content)
     if spec.endpoint == "completions":
+        if messages is not None:
+            raise _not_taken(spec, "messages", "use endpoint='chat'")
         return {"prompt": content, "max_tokens": tokens}
-    if not isinstance(content, str):
-        raise SpecError(
-            f"traffic {spec.name!r}: dataset {spec.dataset!r} makes prompts of token ids, which "
-            "the chat endpoint does not take; use endpoint='completions'"
-        )
-    return {"messages": [{"role": "user", "content": content}], "max_tokens": tokens}
+    if isinstance(content, str):
+        messages = [{"role": "user", "content": content}]
+    if messages is None:
+        raise _not_taken(spec, "token ids", "use endpoint='completions'")
+    return {"messages": messages, "max_completion_tokens": tokens}
+
+
+def _messages(content: Content) -> list[dict[str, str]] | None:
+    """Return the messages that a content is made of, None where it is a text or token ids."""
+    if isinstance(content, str) or not content or not isinstance(content[0], tuple):
+        return None
+    return [{"role": role, "content": text} for role, text in content]
+
+
+def _not_taken(spec: TrafficSpec, what: str, instead: str) -> SpecError:
+    return SpecError(
+        f"traffic {spec.name!r}: dataset {spec.dataset!r} makes prompts of {what}, which the "
+        f"{spec.endpoint} endpoint does not take; {instead}"
+    )

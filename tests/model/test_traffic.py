@@ -33,6 +33,37 @@ def test_whatever_reaches_the_server_changes_the_digest(other):
     assert other.digest != Traffic(SPEC, REQUESTS).digest
 
 
+@pytest.mark.parametrize(
+    ("spec", "content", "turn", "digest"),
+    [
+        (replace(SPEC, ignore_eos=False, stop=("END",)), "b", {}, "0737327dcc27ed6d"),
+        (replace(SPEC, sampling=(("top_p", 0.9),)), "b", {}, "81b117788917d6c5"),
+        (SPEC, "b", {"after": 0, "think_ns": 5}, "eaf37d47482d25a9"),
+        (SPEC, (("system", "s"), ("user", "b")), {}, "88ec1fe15e96434e"),
+    ],
+)
+def test_what_came_later_has_digests_of_its_own(spec, content, turn, digest):
+    """Stop texts, sampling, turns and messages: pinned as the rest is."""
+    requests = (REQUESTS[0], Request(1, 0, Prompt(content, 1, 5, **turn)))
+    assert Traffic(spec, requests).digest == digest
+
+
+@pytest.mark.parametrize(
+    ("after", "think_ns"), [(1, 0), (2, 0), (-1, 0), (0, -1)], ids=["itself", "later", "none", "-1"]
+)
+def test_a_turn_waits_for_an_earlier_prompt(after, think_ns):
+    """For itself, a later one or none it would wait for ever; time does not run backwards."""
+    requests = (REQUESTS[0], Request(1, 0, Prompt("b", 1, 5, after, think_ns)), REQUESTS[1])
+    with pytest.raises(SpecError, match=f"prompt 1 waits {think_ns} ns after .* prompt {after};"):
+        Traffic(SPEC, requests)
+
+
+def test_turns_have_no_offered_rate():
+    """When they are due, the server decides."""
+    turn = Request(1, 0, Prompt("b", 1, 5, after=0))
+    assert Traffic(SPEC, (REQUESTS[0], turn)).offered_rate is None
+
+
 def test_what_does_not_reach_the_server_does_not():
     """Another count of the same prompt's tokens, another name: the same traffic."""
     counted = (REQUESTS[0], replace(REQUESTS[1], prompt=Prompt((7, 8), 99, 5)))
@@ -54,6 +85,16 @@ def test_the_offered_rate_is_that_of_the_gaps():
         ({"max_concurrency": 0}, "max_concurrency is 0"),
         ({"endpoint": "embed"}, "endpoint is 'embed', known: chat, completions"),
         ({"max_error_rate": 2.0}, "max_error_rate is 2.0"),
+        ({"stop": "END"}, "stop= needs ignore_eos=False: with forced lengths"),
+        (
+            {"sampling": {"top_p": 0.9, "max_tokens": 5}},
+            "sampling= may not set 'max_tokens', which is the dataset's output length",
+        ),
+        ({"sampling": {"stream": False}}, "sampling= may not set 'stream', which is always on"),
+        (
+            {"sampling": {"temperature": 1}},
+            "sampling= may not set 'temperature', which is set by temperature=",
+        ),
         ({"rate": 3}, "unknown option 'rate'. Known: "),
     ],
 )

@@ -13,7 +13,7 @@ from pytest_llmperf import arrivals, datasets
 from pytest_llmperf.datasets.prefix_repetition import prefix_repetition
 from pytest_llmperf.datasets.random import random
 from pytest_llmperf.datasets.sharegpt import sharegpt
-from pytest_llmperf.errors import SpecError, UnknownNameError
+from pytest_llmperf.errors import DatasetError, SpecError, UnknownNameError
 from pytest_llmperf.model.traffic import Prompt, Request, TrafficSpec
 from pytest_llmperf.replay.build import build_traffic
 from pytest_llmperf.tokens import tokenizer_for
@@ -127,6 +127,14 @@ def test_a_mistyped_arrival_option_is_found_before_the_file_is_read():
         build_traffic(spec, ESTIMATE)
 
 
+def test_a_trace_needs_the_dataset_first(talk):
+    """Its times are in the file, so that is read before the schedule can be: no false alarm."""
+    with pytest.raises(SpecError, match="dataset 'sharegpt' has no recorded times"):
+        build_traffic(sharegpt("x", path=talk, arrival="trace"), ESTIMATE)
+    with pytest.raises(DatasetError, match="cannot read"):
+        build_traffic(sharegpt("x", path="/no/such/file", arrival="trace"), ESTIMATE)
+
+
 @pytest.fixture
 def drop_in(tmp_path, monkeypatch):
     """Drop a module into a catalog's package, as another file of it would lie there."""
@@ -158,7 +166,7 @@ DATASET = Echo()
 
 EVERY_SECOND = """
 class EverySecond:
-    def due_ns(self, spec):
+    def due_ns(self, spec, recorded=None):
         return [second * 10**9 for second in range(spec.num_prompts)]
 
 ARRIVAL = EverySecond()
@@ -180,11 +188,60 @@ def test_a_new_dataset_and_a_new_arrival_are_one_file_each(drop_in):
     assert "every_second" in arrivals.ARRIVALS
 
 
+RECORDED = """
+from pytest_llmperf.datasets import Drawn
+from pytest_llmperf.model.traffic import Prompt
+
+class Recorded:
+    def prompts(self, spec, tokenizer):
+        turns = [Prompt("a", 1, 1), Prompt("b", 1, 1, 0, 5), Prompt("c", 1, 1)][:spec.num_prompts]
+        return Drawn(tuple(turns), recorded_ns=TIMES)
+
+DATASET = Recorded()
+"""
+
+
+def test_a_trace_is_sent_when_it_was_recorded(drop_in):
+    """First turns at their own times; a later one waits for its answer, whatever its time was."""
+    drop_in(datasets, "recorded", RECORDED.replace("TIMES", "(0, 3, 8)"))
+    spec = TrafficSpec("x", "recorded", num_prompts=3, arrival="trace")
+    requests = build_traffic(spec, ESTIMATE).requests
+    assert [(r.due_ns, r.prompt.after, r.prompt.think_ns) for r in requests] == [
+        (0, None, 0),
+        (0, 0, 5),
+        (8, None, 0),
+    ]
+
+
+def test_recorded_times_may_be_left_for_another_process(drop_in):
+    """Two conversations at 4 a second, 0.25 and 0.5 s; the rate is that of conversations."""
+    drop_in(datasets, "recorded", RECORDED.replace("TIMES", "(0, 3, 8)"))
+    spec = TrafficSpec("x", "recorded", num_prompts=3, arrival="constant", request_rate=4)
+    requests = build_traffic(spec, ESTIMATE).requests
+    assert [r.due_ns for r in requests] == [250_000_000, 0, 500_000_000]
+
+
+def test_times_that_are_too_few_are_a_mistake_and_named(drop_in):
+    """One a prompt: else the wrong request would leave at a time."""
+    drop_in(datasets, "recorded", RECORDED.replace("TIMES", "(0, 3)"))
+    spec = TrafficSpec("x", "recorded", num_prompts=3, arrival="trace")
+    with pytest.raises(SpecError, match="dataset 'recorded' made 2 of the 3 requests asked for"):
+        build_traffic(spec, ESTIMATE)
+
+
 def test_a_dataset_that_makes_too_few_is_a_mistake_and_named(drop_in):
     """Requests are never silently fewer than asked."""
     drop_in(datasets, "echo", ECHO.replace("SHORT", "1"))
     spec = TrafficSpec.of("x", "echo", {"word": "hello"}, {"num_prompts": 2})
     with pytest.raises(SpecError, match="dataset 'echo' made 1 of the 2 requests asked for"):
+        build_traffic(spec, ESTIMATE)
+
+
+def test_an_arrival_that_makes_too_few_is_a_mistake_and_named(drop_in):
+    """The last requests would never leave."""
+    drop_in(arrivals, "every_second", EVERY_SECOND.replace("num_prompts)", "num_prompts - 1)"))
+    spec = random("x", num_prompts=3, arrival="every_second")
+    with pytest.raises(SpecError, match="arrival 'every_second' made 2 of the 3 requests"):
         build_traffic(spec, ESTIMATE)
 
 

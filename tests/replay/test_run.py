@@ -139,6 +139,14 @@ def test_lateness_is_the_clients_alone() -> None:
     assert list(send_lags([10, 10, 10, 50], [12, 15, 90, 57], [0, 0, 1, 0])) == [2, 3, 7]
 
 
+def test_lateness_is_counted_in_the_order_of_the_due_times() -> None:
+    """Index 0 due at 10 and sent at 12, 1 (a later turn) due at 90 and sent at 91, 2 due at 10.
+
+    2 left at 15, after 0: 3 late. By index it would follow the turn, and seem on time.
+    """
+    assert list(send_lags([10, 90, 10], [12, 91, 15], [0, 0, 0])) == [2, 3, 1]
+
+
 def test_a_request_that_never_left_has_no_lateness() -> None:
     """A connection that failed says nothing about the schedule."""
     assert list(send_lags([10, 20], [0, 21], [0, 0])) == [1]

@@ -7,13 +7,20 @@ import pytest
 
 from pytest_llmperf.errors import SpecError
 from pytest_llmperf.model.launch import Target
-from pytest_llmperf.model.traffic import Prompt, Request, Traffic, TrafficOptions, TrafficSpec
+from pytest_llmperf.model.traffic import (
+    Content,
+    Prompt,
+    Request,
+    Traffic,
+    TrafficOptions,
+    TrafficSpec,
+)
 from pytest_llmperf.replay.wire import request_bytes
 
 TARGET = Target("127.0.0.1", 8000, "qwen")
 
 
-def traffic(content: str | tuple[int, ...] = "héllo", **options: Any) -> Traffic:
+def traffic(content: Content = "héllo", **options: Any) -> Traffic:
     known: TrafficOptions = {"num_prompts": 1, **options}
     spec = TrafficSpec.of("t", "literal", {}, known)
     return Traffic(spec, (Request(0, 0, Prompt(content, 1, 16)),))
@@ -51,7 +58,9 @@ def test_a_chat_request() -> None:
     lines, body = sent(traffic(endpoint="chat", ignore_eos=False, temperature=0.5))
     assert lines[0] == "POST /v1/chat/completions HTTP/1.1"
     assert body["messages"] == [{"role": "user", "content": "héllo"}]
-    assert (body["max_tokens"], body["temperature"]) == (16, 0.5)
+    # The name that vLLM's bench sends: max_tokens is deprecated there.
+    assert (body["max_completion_tokens"], body["temperature"]) == (16, 0.5)
+    assert "max_tokens" not in body
     assert "ignore_eos" not in body
     assert "prompt" not in body
 
@@ -61,6 +70,39 @@ def test_token_ids_are_sent_as_they_are() -> None:
     assert sent(traffic((5, 6, 7)))[1]["prompt"] == [5, 6, 7]
     with pytest.raises(SpecError, match="token ids, which the chat endpoint does not take"):
         sent(traffic((5, 6, 7), endpoint="chat"))
+
+
+def test_a_conversation_is_sent_as_its_messages() -> None:
+    """Roles and texts in order; completions takes no messages and says what does."""
+    talk = (("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello"), ("user", "Bye"))
+    assert sent(traffic(talk, endpoint="chat"))[1]["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello"},
+        {"role": "user", "content": "Bye"},
+    ]
+    with pytest.raises(SpecError, match=r"prompts of messages.*take; use endpoint='chat'"):
+        sent(traffic(talk))
+
+
+def test_stop_and_sampling_are_sent() -> None:
+    """Beside the rest of the body, lists and nested values as they were written."""
+    body = sent(
+        traffic(
+            ignore_eos=False,
+            stop=["\n\n", "END"],
+            sampling={"top_p": 0.9, "seed": 7, "logit_bias": {"5": -100}, "bad_words": ["x"]},
+        )
+    )[1]
+    assert body["stop"] == ["\n\n", "END"]
+    assert (body["top_p"], body["seed"], body["logit_bias"]) == (0.9, 7, {"5": -100})
+    assert body["bad_words"] == ["x"]
+    assert (body["temperature"], body["max_tokens"]) == (0.0, 16)
+
+
+def test_without_stop_or_sampling_neither_is_sent() -> None:
+    """The body is what it was before there were any."""
+    assert not {"stop", "top_p", "seed"} & set(sent(traffic())[1])
 
 
 def test_the_salt_keeps_replays_apart() -> None:
