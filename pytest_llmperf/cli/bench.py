@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_llmperf.model.launch import Target
     from pytest_llmperf.model.record import Counters, Replay
-    from pytest_llmperf.model.traffic import Traffic
+    from pytest_llmperf.model.traffic import Tokenizer, Traffic
 
 EPILOG = """\
 Requests that fail make the exit status 1, as does a client that was too slow to be believed.
@@ -43,14 +43,13 @@ def run(options: argparse.Namespace) -> int:
     from pytest_llmperf.cli._bench_result import require_folder, result_of, save
     from pytest_llmperf.cli._bench_table import table
     from pytest_llmperf.replay.build import build_traffic
-    from pytest_llmperf.tokens import tokenizer_for
 
     spec = traffic_spec(options)
     if options.save_result or options.append_result:
         require_folder(options)
     target = _with_model(target_of(options))
     model = options.model or target.model
-    traffic = build_traffic(spec, tokenizer_for(options.tokenizer or model))
+    traffic = build_traffic(spec, _tokenizer(options, target, model))
     done = _measure(traffic, target, options)
     date = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     result = result_of(options, traffic, done, model, date)
@@ -73,6 +72,17 @@ def _with_model(target: Target) -> Target:
     if not known:
         raise UsageError(f"{target.base_url} lists no model; give its name with --model")
     return replace(target, model=str(known[0]["id"]))
+
+
+def _tokenizer(options: argparse.Namespace, target: Target, model: str) -> Tokenizer:
+    """Return the model's own tokenizer, else what the server counts, else an estimate."""
+    from pytest_llmperf.http import server_tokenizer
+    from pytest_llmperf.tokens import Estimate, tokenizer_for
+
+    own = tokenizer_for(options.tokenizer or model)
+    if options.tokenizer or not isinstance(own, Estimate):
+        return own
+    return server_tokenizer(target) or own
 
 
 def _measure(traffic: Traffic, target: Target, options: argparse.Namespace) -> Replay:
