@@ -11,6 +11,7 @@ from pytest_llmperf.metrics._figures import figure, figures_of, gated_figures, l
 from pytest_llmperf.metrics._goodput import goodput
 from pytest_llmperf.metrics._offered import offered_limited
 from pytest_llmperf.metrics._records import duration_s
+from pytest_llmperf.metrics._speculation import speculating
 
 __all__ = [
     "METRICS",
@@ -21,4 +22,5 @@ __all__ = [
     "goodput",
     "launch_figures",
     "offered_limited",
+    "speculating",
 ]

@@ -8,6 +8,7 @@ import numpy as np
 
 from pytest_llmperf.errors import UnknownNameError
 from pytest_llmperf.metrics._catalog import METRICS
+from pytest_llmperf.metrics._speculation import speculating
 from pytest_llmperf.model.metric import Distribution, Fact, Figure, Scalar
 
 if TYPE_CHECKING:
@@ -84,7 +85,18 @@ def figure(name: str) -> Figure:
     raise UnknownNameError("figure", name, known)
 
 
-def gated_figures() -> tuple[Figure, ...]:
-    """Return the figures judged against a baseline unless a suite says otherwise."""
-    metrics = (METRICS[name] for name in METRICS)
-    return tuple(Figure(name, metric) for metric in metrics for name in metric.gated)
+def gated_figures(arguments: Sequence[str] | None = None) -> tuple[Figure, ...]:
+    """Return the figures judged against a baseline unless a suite says otherwise.
+
+    ``arguments``: the server's. Without speculation among them its figures are left out, which
+    no replay would have: every figure that is gated costs the others some power. None: not
+    known, so all of them.
+    """
+    drafts = arguments is None or speculating(arguments)
+    metrics = [METRICS[name] for name in METRICS]
+    return tuple(
+        Figure(name, metric)
+        for metric in metrics
+        if drafts or not metric.speculative
+        for name in metric.gated
+    )

@@ -32,6 +32,7 @@ class Metric:
     assume, as a share, while a machine has no history of its own (None: the gate's table). ``tolerance`` is the loss
     that a gate must not let pass, where it is not the gate's default. ``throughput`` marks
     what measures the arrivals, not the server, where the offered rate was reached.
+    ``speculative`` marks what only a server with speculative decoding has.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Metric:
     noise: float | None = field(default=None, kw_only=True)
     tolerance: float | None = field(default=None, kw_only=True)
     throughput: bool = field(default=False, kw_only=True)
+    speculative: bool = field(default=False, kw_only=True)
 
     @property
     def figures(self) -> tuple[str, ...]:

@@ -84,10 +84,31 @@ def test_the_figures_that_are_gated():
         "itl.mean": (None, False),
         "itl.median": (None, False),
         "ttft.p99": (0.10, False),
+        "acceptance_length": (None, False),
+        "step_time": (None, False),
         "weights_gib": (None, True),
         "kv_tokens": (None, True),
         "max_concurrency": (None, True),
     }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "there"),
+    [
+        (None, True),  # not known
+        (["--max-model-len", "8192"], False),
+        (["--speculative-config", '{"method": "ngram"}'], True),
+        (['--speculative_config={"method": "ngram"}'], True),
+        (["--speculative-config.method", "ngram"], True),
+        (["-sc", "{}"], True),
+        (["--spec-model", "Qwen/Qwen3-0.6B"], True),
+    ],
+)
+def test_speculations_figures_are_gated_where_a_server_speculates(arguments, there):
+    """Every gated figure costs the others power, so one that cannot be is not counted."""
+    names = {gated.name for gated in gated_figures(arguments)}
+    assert ({"acceptance_length", "step_time"} <= names) is there
+    assert "itl.mean" in names
 
 
 def test_throughput_is_what_arrivals_can_limit():
@@ -135,8 +156,11 @@ def test_startup_is_not_exact():
             "Known: ttft.mean, ttft.median, ttft.p90, ttft.p95, ttft.p99, ttft.std",
         ),
         ("output_tps.mean", "unknown figure 'output_tps.mean'. Did you mean 'output_tps'?"),
-        ("outputtps", "unknown figure 'outputtps'. Did you mean 'output_tps'? Known: e2el.mean"),
-        ("", "unknown figure ''. Known: e2el.mean, e2el.median"),
+        (
+            "outputtps",
+            "unknown figure 'outputtps'. Did you mean 'output_tps'? Known: acceptance_length",
+        ),
+        ("", "unknown figure ''. Known: acceptance_length, acceptance_rate, "),
     ],
 )
 def test_an_unknown_figure_answers_with_the_known_ones(name, message):
