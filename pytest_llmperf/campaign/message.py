@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_llmperf.campaign.cause import likely_cause
 from pytest_llmperf.model.baseline import Baseline
 from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.model.verdict import Finding, Status, Verdict
@@ -66,6 +67,8 @@ def describe(
         lines += [f"  also {f.status.value}: {finding_line(f)}" for f in noted]
     if evidence := _evidence(decisive or verdict.findings):
         lines.append(f"  evidence: {evidence}")
+    if cause := likely_cause(verdict.findings):
+        lines.append(f"  likely cause: {cause}")
     lines += [f"  changed since the baseline: {what}" for what in changed]
     lines += [f"  note: {caveat}" for caveat in verdict.caveats if "SIMULATED" not in caveat]
     lines += [f"  {name}: {place}" for name, place in (places or {}).items()]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_llmperf.errors import LlmPerfError
+from pytest_llmperf.model.answers import Answers
 from pytest_llmperf.model.baseline import Values
 from pytest_llmperf.model.launch import LaunchFacts
 from pytest_llmperf.model.server import ServerSpec
@@ -24,7 +25,7 @@ class ReplayResult:
 
 @dataclass(frozen=True)
 class LaunchResult:
-    """One launch: its facts as figures, and its replays by traffic name."""
+    """One launch: its facts as figures; by traffic name its replays, and what it answered."""
 
     server: ServerSpec
     number: int
@@ -32,6 +33,7 @@ class LaunchResult:
     figures: Mapping[str, float]
     replays: Mapping[str, tuple[ReplayResult, ...]]
     log: Path
+    answers: Mapping[str, Answers] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,24 @@ class CampaignResult:
         return {name: self.values(server, traffic, name) for name in names}
 
     def invalid(self, server: str, traffic: str) -> list[str]:
-        """Return why this server's replays of this traffic cannot be trusted, if so."""
-        return [
+        """Return why this server's replays of this traffic cannot be trusted, if so.
+
+        What it answered comes first: a broken engine's figures are worth nothing.
+        """
+        launches = self.of(server, traffic)
+        answers = {launch.number: self._nonsense(launch, traffic) for launch in launches}
+        nonsense = [f"launch {number}: {why}" for number, why in answers.items() if why]
+        return nonsense + [
             f"launch {launch.number}, replay {number}: {replay.invalid}"
-            for launch in self.of(server, traffic)
+            for launch in launches
             for number, replay in enumerate(launch.replays[traffic], 1)
             if replay.invalid
         ]
+
+    @staticmethod
+    def _nonsense(launch: LaunchResult, traffic: str) -> str | None:
+        answers = launch.answers.get(traffic)
+        return answers.nonsense if answers else None
 
     def offered_limited(self, server: str, traffic: str) -> bool:
         """Whether throughput measured the arrivals, not the server, in any replay."""

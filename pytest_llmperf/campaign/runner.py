@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pytest_llmperf.campaign.progress import Progress
 from pytest_llmperf.campaign.results import CampaignResult, LaunchResult, ReplayResult
 from pytest_llmperf.campaign.spec import CampaignSpec, Plan
-from pytest_llmperf.campaign.validity import invalid_reason
+from pytest_llmperf.campaign.validity import Invalid, invalid_reason
 from pytest_llmperf.engines import ENGINES
 from pytest_llmperf.errors import LlmPerfError
 from pytest_llmperf.launch import (
@@ -23,15 +23,18 @@ from pytest_llmperf.launch import (
     risen,
 )
 from pytest_llmperf.metrics import figures_of, launch_figures, offered_limited
-from pytest_llmperf.model.record import Counters
+from pytest_llmperf.model.answers import Answers
+from pytest_llmperf.model.arguments import argument
+from pytest_llmperf.model.record import Counters, Replay
 from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.model.traffic import Traffic, TrafficSpec
 from pytest_llmperf.replay import replay, warm_up
 from pytest_llmperf.replay.build import build_traffic
+from pytest_llmperf.replay.probe import probe
 from pytest_llmperf.store.runs import LaunchFolder, RunFolder
 from pytest_llmperf.tokens import tokenizer_for
 
-RESTARTED = "the server restarted during the replay: its counters began anew"
+RESTARTED = Invalid("server", "the server restarted during the replay: its counters began anew")
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,9 @@ class Tools:
 
     def traffic(self, spec: TrafficSpec, server: ServerSpec) -> Traffic:
         """Return the requests of a recipe, with lengths as this server's model counts them."""
-        tokenizer = tokenizer_for(self.settings.models.get(server.model, server.model))
+        # Not by the hub's cache: it fills on the first night, and with it the digest would change.
+        model = self.settings.models.get(server.model, server.model)
+        tokenizer = tokenizer_for(model, hub=False)
         key = (spec, tokenizer.name)
         if key not in self.traffic_cache:
             self.traffic_cache[key] = build_traffic(spec, tokenizer)
@@ -136,6 +141,7 @@ class _Launch:
         self._folder: LaunchFolder = tools.folder.launch(spec.label, server.name, number)
         self._running: RunningServer | None = None
         self._replays: dict[str, list[ReplayResult]] = {name: [] for name in traffics}
+        self._answers: dict[str, Answers] = {}
 
     @property
     def replays_done(self) -> int:
@@ -161,21 +167,19 @@ class _Launch:
         facts = self._running.facts
         replays = {name: tuple(results) for name, results in self._replays.items()}
         return LaunchResult(
-            self._server, self._number, facts, launch_figures(facts), replays, self._folder.log
+            self._server,
+            self._number,
+            facts,
+            launch_figures(facts),
+            replays,
+            self._folder.log,
+            dict(self._answers),
         )
 
     def _replay_all(self, running: RunningServer) -> None:
-        stall = self._tools.stall_timeout
         for name, traffic in self._traffics.items():
             self._progress.step(f"{self._server.name} {self._of}: warming up with {name}")
-            warm_up(
-                traffic,
-                running.target,
-                work=self._folder.path,
-                salt=_salt(),
-                stall_timeout=stall,
-                watch=running.check_alive,
-            )
+            self._warm_up(running, traffic)
         for number in range(1, self._plan.replays + 1):
             for name, traffic in self._traffics.items():
                 self._progress.step(
@@ -184,7 +188,57 @@ class _Launch:
                 self._replays[name].append(self._replay_once(running, traffic, number))
                 self._progress.done("replay")
 
+    def _warm_up(self, running: RunningServer, traffic: Traffic) -> None:
+        """Let kernels compile; then see what the server answers, since nonsense may be fast."""
+        warm_up(
+            traffic,
+            running.target,
+            work=self._folder.path,
+            salt=_salt(),
+            stall_timeout=self._tools.stall_timeout,
+            watch=running.check_alive,
+        )
+        answers = probe(
+            traffic,
+            running.target,
+            salt=_salt(),
+            random_weights=argument(self._server.arguments, "--load-format") == "dummy",
+            timeout=self._tools.stall_timeout,
+            watch=running.check_alive,
+        )
+        self._folder.write_answers(traffic.spec.name, answers)
+        self._answers[traffic.spec.name] = answers
+
     def _replay_once(self, running: RunningServer, traffic: Traffic, number: int) -> ReplayResult:
+        """Replay and keep what came; once more where all that was wrong is this host's hiccup."""
+        taken = self._take(running, traffic)
+        if taken.invalid is not None and taken.invalid.kind == "client":
+            self._tools.folder.note(
+                f"{self._server.name}: {traffic.spec.name}, launch {self._number}, replay "
+                f"{number} was not kept but repeated: {taken.invalid}"
+            )
+            self._progress.detail("the client was too slow: replaying once more")
+            taken = self._take(running, traffic)
+        figures: dict[str, float] = {}
+        limited, invalid = False, taken.invalid
+        try:
+            figures, limited = figures_of(taken.replay), offered_limited(taken.replay)
+        except Exception as error:  # noqa: BLE001 - a metric's own bug must not cost the records
+            told = f"its figures could not be computed: {_told(error)}"
+            invalid = invalid or Invalid("figures", told)
+        reason = None if invalid is None else str(invalid)
+        self._folder.write_replay(
+            traffic,
+            number,
+            taken.replay,
+            figures,
+            invalid=reason,
+            metrics_before=taken.before,
+            metrics_after=taken.after,
+        )
+        return ReplayResult(figures, reason, limited)
+
+    def _take(self, running: RunningServer, traffic: Traffic) -> _Taken:
         before = running.metrics_text()
         measured = replay(
             traffic,
@@ -200,23 +254,17 @@ class _Launch:
         if then is not None and now is not None:
             measured = replace(measured, counters=risen(then, now))
             invalid = RESTARTED if restarted(then, now) else None
-        figures: dict[str, float] = {}
-        limited = False
-        invalid = invalid or invalid_reason(measured, traffic.spec)
-        try:
-            figures, limited = figures_of(measured), offered_limited(measured)
-        except Exception as error:  # noqa: BLE001 - a metric's own bug must not cost the records
-            invalid = invalid or f"its figures could not be computed: {_told(error)}"
-        self._folder.write_replay(
-            traffic,
-            number,
-            measured,
-            figures,
-            invalid=invalid,
-            metrics_before=before,
-            metrics_after=after,
-        )
-        return ReplayResult(figures, invalid, limited)
+        return _Taken(measured, invalid or invalid_reason(measured, traffic.spec), before, after)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """One replay with the server's ``/metrics`` around it."""
+
+    replay: Replay
+    invalid: Invalid | None
+    before: str | None
+    after: str | None
 
 
 def _parsed(metrics: str | None) -> Counters | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_llmperf.errors import SpecError
 from pytest_llmperf.gate._student import student
@@ -42,33 +42,40 @@ def judge_ratio(
     pairs. Raises SpecError without pairs or limits, and for values without a logarithm.
     """
     limits = _limits(figure, at_least, at_most)
-    if not pairs:
-        raise SpecError(f"{figure}: no launch pairs to judge a ratio by; at least one is needed")
-    sides = list(zip(*pairs, strict=True))
-    reference, candidate = (
-        launch_logs(side, figure, where)
-        for side, where in zip(sides, ("reference", "candidate"), strict=True)
-    )
-    case = _paired([c - r for r, c in zip(reference, candidate, strict=True)], figure, rule)
+    case, reference, candidate = _case(pairs, figure, rule)
     statuses = [case.against(limit) for limit in limits]
     status = Status.worst(statuses)
     deciding = limits[statuses.index(status)]
-    low, high = case.mean - case.margin(), case.mean + case.margin()
     is_open = status is Status.INCONCLUSIVE
-    return Finding(
-        figure,
-        status,
-        _reason(case, status, deciding, higher_is_better=higher_is_better),
-        kind="ratio",
-        value=math.exp(sum(candidate) / case.pairs),
-        reference=math.exp(sum(reference) / case.pairs),
-        change=math.expm1(case.mean),
-        interval=(math.expm1(low), math.expm1(high)),
+    return replace(
+        _finding(case, figure, reference, candidate, pairs),
+        status=status,
+        reason=_reason(case, status, deciding, higher_is_better=higher_is_better),
         launches_needed=case.pairs_needed(limits) if is_open else None,
-        noise=case.source,
         open=is_open,
-        launches=case.pairs,
-        replays=max(len(row) for side in sides for row in side),
+    )
+
+
+def record_ratio(
+    pairs: Sequence[Pair],
+    *,
+    figure: str,
+    higher_is_better: bool,
+    exact: bool = False,
+    rule: Rule = Rule(),  # noqa: B008 - a frozen value
+) -> Finding:
+    """Return the ratio candidate / reference as a finding that judges nothing: PASSED.
+
+    Ratio, interval and noise as ``judge_ratio`` takes them; an ``exact`` figure has no noise.
+    Raises SpecError without pairs, and for values without a logarithm.
+    """
+    case, reference, candidate = _case(pairs, figure, rule)
+    if exact:
+        case = replace(case, sd=0.0, source="exact")
+    seen = _seen(case, higher_is_better=higher_is_better)
+    return replace(
+        _finding(case, figure, reference, candidate, pairs),
+        reason=f"{seen}: recorded, nothing was asked of it",
     )
 
 
@@ -118,6 +125,43 @@ class _Paired:
         return None
 
 
+def _case(pairs: Sequence[Pair], figure: str, rule: Rule) -> tuple[_Paired, float, float]:
+    """Return the log-ratios, and the mean of either side in the figure's unit."""
+    if not pairs:
+        raise SpecError(f"{figure}: no launch pairs to take a ratio of; at least one is needed")
+    reference, candidate = (
+        launch_logs(side, figure, where)
+        for side, where in zip(zip(*pairs, strict=True), ("reference", "candidate"), strict=True)
+    )
+    ratios = [c - r for r, c in zip(reference, candidate, strict=True)]
+    count_of = len(ratios)
+    return (
+        _paired(ratios, figure, rule),
+        math.exp(sum(reference) / count_of),
+        math.exp(sum(candidate) / count_of),
+    )
+
+
+def _finding(
+    case: _Paired, figure: str, reference: float, candidate: float, pairs: Sequence[Pair]
+) -> Finding:
+    """Return what was measured, not judged yet."""
+    low, high = case.mean - case.margin(), case.mean + case.margin()
+    return Finding(
+        figure,
+        Status.PASSED,
+        "",
+        kind="ratio",
+        value=candidate,
+        reference=reference,
+        change=math.expm1(case.mean),
+        interval=(math.expm1(low), math.expm1(high)),
+        noise=case.source,
+        launches=case.pairs,
+        replays=max(len(row) for pair in pairs for row in pair),
+    )
+
+
 def _limits(figure: str, at_least: float | None, at_most: float | None) -> list[_Limit]:
     found = [
         _Limit(ratio, lower)
@@ -144,16 +188,22 @@ def _paired(ratios: Sequence[float], figure: str, rule: Rule) -> _Paired:
     return _Paired(1, mean, share * math.sqrt(2), ASSUMED_DF, "assumed", rule.confidence)
 
 
-def _reason(case: _Paired, status: Status, limit: _Limit, *, higher_is_better: bool) -> str:
+def _seen(case: _Paired, *, higher_is_better: bool) -> str:
     good = (case.mean > 0) is higher_is_better
     kind = "neither gain nor loss" if case.mean == 0 else "a gain" if good else "a loss"
+    if case.source == "exact":
+        return f"{math.exp(case.mean):.4g} times the reference, {kind}"
     low, high = math.exp(case.mean - case.margin()), math.exp(case.mean + case.margin())
     width = level(2 * (1 - case.confidence))
     assumed = ", noise assumed" if case.source == "assumed" else ""
-    seen = (
+    return (
         f"{math.exp(case.mean):.3g} times the reference, {kind} ({width} interval {low:.3g} to "
         f"{high:.3g}, {count(case.pairs, 'pair')}{assumed})"
     )
+
+
+def _reason(case: _Paired, status: Status, limit: _Limit, *, higher_is_better: bool) -> str:
+    seen = _seen(case, higher_is_better=higher_is_better)
     if status is Status.PASSED:
         return f"{seen}: {limit} as asked"
     if status is Status.REGRESSED:

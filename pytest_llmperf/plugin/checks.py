@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_llmperf.campaign import CampaignResult, caveats_of, judge_comparison, judge_server
 from pytest_llmperf.campaign.judge import parse_slos
+from pytest_llmperf.campaign.ratios import judge_ratios, record_ratios
 from pytest_llmperf.errors import LlmPerfError, SpecError
 from pytest_llmperf.model.baseline import Baseline
+from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.model.verdict import Finding, Status, Verdict
 from pytest_llmperf.plugin import options
 from pytest_llmperf.plugin.cases import Case
@@ -34,9 +37,14 @@ def require_valid(session: Session, node: pytest.Item, case: Case, result: Campa
         reasons.insert(0, str(result.unbuilt[traffic]))
     if reasons:
         findings = tuple(Finding("measurement", Status.INVALID, reason) for reason in reasons)
-        caveats = caveats_of(result, case.server, traffic)
-        verdict = Verdict(node.nodeid, case.server.name, traffic, findings, caveats)
+        caveats = caveats_of(result, case.servers, traffic)
+        against = _against(case)
+        verdict = Verdict(node.nodeid, case.server.name, traffic, findings, caveats, against)
         pytest.fail(session.ledger.record(verdict, case), pytrace=False)
+
+
+def _against(case: Case) -> str | None:
+    return case.servers[0].name if len(case.servers) > 1 else None
 
 
 class Check:
@@ -65,16 +73,20 @@ class Check:
     @property
     def verdict(self) -> Verdict:
         """Everything asked so far, as one verdict; what could not be asked is in it too."""
-        reference = self.case.servers[0].name if len(self.case.servers) > 1 else None
         unasked = (Finding("check", Status.INVALID, text) for text in self.complaints)
         return Verdict(
             self._node.nodeid,
             self.case.server.name,
             self.case.traffic_name,
             (*unasked, *self._findings),
-            caveats_of(self.result, self.case.server, self.case.traffic_name),
-            against=reference,
+            self.caveats,
+            against=_against(self.case),
         )
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What must be said wherever this verdict is shown."""
+        return caveats_of(self.result, self.case.servers, self.case.traffic_name, self.baseline)
 
     def _add(self, verdict: Verdict) -> Verdict:
         self._findings = (*self._findings, *verdict.findings)
@@ -140,20 +152,57 @@ class VerdictCheck(Check):
 
 
 class Comparison(Check):
-    """Judges a ratio between two servers measured in turns."""
+    """Judges the ratios between two servers measured in turns."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Everything asked so far, and beside it the ratios that nothing was asked of."""
+        asked = super().verdict
+        recorded = record_ratios(
+            self.result, self._pair, self.case.traffic_name, self.case.gate, asked.findings
+        )
+        return replace(asked, findings=(*asked.findings, *recorded))
+
+    @property
+    def _pair(self) -> tuple[ServerSpec, ServerSpec]:
+        reference, candidate = self.case.servers
+        return reference, candidate
+
+    def check(self) -> Verdict:
+        """Judge the ratios of the gated figures against those of accepted nights.
+
+        The marker's ``gate=`` chooses figures and tolerances, ``--llmperf-accept`` accepts the
+        ratios as a night. The test ends by the verdict after its body.
+        """
+        ledger = self._session.ledger
+        try:
+            self.baseline = ledger.baseline(self.case, self.result)
+        except LlmPerfError as error:
+            self.complaints.append(str(error))
+            return self.verdict
+        return self._add(
+            judge_ratios(
+                self._node.nodeid,
+                self._pair,
+                self.case.traffic_name,
+                self.result,
+                baseline=self.baseline,
+                gate=ledger.gate(self.case),
+                noise=lambda name: ledger.noise(self.case, name),
+            )
+        )
 
     def expect(
         self, figure: str, *, at_least: float | None = None, at_most: float | None = None
     ) -> Verdict:
         """Judge candidate / reference of ``figure`` by its one-sided 95 % bound."""
-        reference, candidate = self.case.servers
         try:
             if at_least is None and at_most is None:
                 raise SpecError("expect(...) needs at_least= or at_most=")
             return self._add(
                 judge_comparison(
                     self._node.nodeid,
-                    (reference, candidate),
+                    self._pair,
                     self.case.traffic_name,
                     self.result,
                     figure,

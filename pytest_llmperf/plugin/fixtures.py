@@ -58,12 +58,17 @@ def llm_verdict(
 def llm_comparison(
     request: pytest.FixtureRequest, llm_case: Case, llm_campaign: CampaignResult
 ) -> Iterator[Comparison]:
-    """``expect("total_tps", at_least=1.2)`` judges a ratio to the ``against`` server."""
+    """Judges ratios to the ``against`` server.
+
+    ``check()`` by the ratios of accepted nights, ``expect("total_tps", at_least=1.2)`` by a limit.
+    """
     from pytest_llmperf.plugin.checks import Comparison
 
     check = Comparison(_session(request), request.node, llm_case, llm_campaign)
     yield check
-    _require_checked(request.node, checked=check.checked, call="llm_comparison.expect(...)")
+    _require_checked(
+        request.node, checked=check.checked, call="llm_comparison.check() or .expect(...)"
+    )
 
 
 def _session(request: pytest.FixtureRequest) -> Session:

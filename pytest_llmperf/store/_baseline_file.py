@@ -31,6 +31,12 @@ SCHEMA = 1
 MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType({})
 """Schema n → the function that makes schema n + 1 of it. There is none older than 1."""
 
+AGAINST = "against"
+"""Under this key a server's record holds that of the server it was compared with.
+
+The nights of such a file hold ratios, candidate / reference, a launch pair each.
+"""
+
 MOST_EXACT = 1e15
 """Whole numbers up to here are written as such, token counts to the last digit."""
 
@@ -47,11 +53,22 @@ def server_record(server: ServerSpec) -> dict[str, Any]:
     return {"name": server.name, "digest": digest, **record}
 
 
+def pair_record(candidate: ServerSpec, reference: ServerSpec) -> dict[str, Any]:
+    """Return what a baseline of ratios says of the two servers, secrets masked."""
+    return {**server_record(candidate), AGAINST: server_record(reference)}
+
+
+def against_of(baseline: Baseline) -> str | None:
+    """Return the name of the server that a baseline's ratios are to; None where it has none."""
+    against = baseline.server.get(AGAINST)
+    return None if against is None else str(against["name"])
+
+
 def traffic_record(traffic: Traffic) -> dict[str, Any]:
     """Return a traffic's recipe and what it came to, to tell by what another one differs."""
     spec = traffic.spec
     record: dict[str, Any] = {field.name: getattr(spec, field.name) for field in fields(spec)}
-    for name in ("dataset_options", "arrival_options", "extra_body", "headers"):
+    for name in ("dataset_options", "arrival_options", "sampling", "extra_body", "headers"):
         record[name] = masked_mapping(thaw(record[name]))
     record["counted_by"] = traffic.counted_by
     record["requests"] = len(traffic.requests)
@@ -106,7 +123,18 @@ def encode(baseline: Baseline) -> str:
 
 def decode(path: Path) -> Baseline:
     """Read a baseline; raise BaselineError, saying what to do, for a file that is none."""
-    data = _migrated(_object(path), path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise _damaged(path, str(error)) from error
+    except OSError as error:
+        raise BaselineError(f"{path} cannot be read: {error.strerror or error}") from error
+    return parse_baseline(text, path)
+
+
+def parse_baseline(text: str, path: Path) -> Baseline:
+    """Return what a file's text holds, as ``decode`` does; ``path`` is what errors name."""
+    data = _migrated(_object(text, path), path)
     try:
         return _baseline(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -114,13 +142,7 @@ def decode(path: Path) -> Baseline:
         raise _damaged(path, what) from error
 
 
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise _damaged(path, str(error)) from error
-    except OSError as error:
-        raise BaselineError(f"{path} cannot be read: {error.strerror or error}") from error
+def _object(text: str, path: Path) -> dict[str, Any]:
     if "\n<<<<<<< " in f"\n{text}":
         raise _damaged(path, "it holds the conflict markers of a merge; resolve the merge")
     try:
@@ -152,6 +174,8 @@ def _migrated(data: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _baseline(data: Mapping[str, Any]) -> Baseline:
     server, traffic, anchor = data["server"], data["traffic"], data["anchor"]
+    if AGAINST in server:
+        _text(server[AGAINST]["name"])
     nights = tuple(
         Night(
             date=_text(night["date"]),

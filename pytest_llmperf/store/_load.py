@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmperf.errors import StoreError
+from pytest_llmperf.model.answers import Answer, Answers
 from pytest_llmperf.model.launch import LaunchFacts
 from pytest_llmperf.model.machine import Machine
 from pytest_llmperf.model.record import ClientHealth, Replay
@@ -132,10 +133,11 @@ def _spec_values(recipe: Any, path: Path) -> dict[str, Any]:
     """Return what JSON turned into lists and strings as TrafficSpec has it."""
     if not isinstance(recipe, Mapping):
         raise StoreError(f"{path} is damaged: it holds no recipe")
-    keys = ("dataset_options", "arrival_options", "extra_body", "headers")
-    values = {
+    keys = ("dataset_options", "arrival_options", "sampling", "extra_body", "headers")
+    values: dict[str, Any] = {
         key: tuple((name, _tuples(value)) for name, value in recipe.get(key, ())) for key in keys
     }
+    values["stop"] = _tuples(recipe.get("stop", []))
     return {**values, "request_rate": float(recipe.get("request_rate", "inf"))}
 
 
@@ -178,7 +180,24 @@ def _launch(folder: Path) -> Launch:
         executable=data.get("executable"),
         log=log if log.is_file() else None,
         replays=tuple(sorted(replays, key=lambda r: (r.traffic, r.number))),
+        answers=dict(map(_answers, sorted(folder.glob("*.answers.json")))),
     )
+
+
+def _answers(path: Path) -> tuple[str, Answers]:
+    data = read_json(path)
+    try:
+        answers = tuple(
+            build(Answer, one, path, token_ids=_token_ids(one)) for one in data.get("answers", ())
+        )
+    except (AttributeError, TypeError) as error:
+        raise StoreError(f"{path} is damaged: {error}") from error
+    return str(data.get("traffic")), build(Answers, data, path, answers=answers)
+
+
+def _token_ids(answer: Mapping[str, Any]) -> tuple[int, ...] | None:
+    ids = answer.get("token_ids")
+    return None if ids is None else tuple(ids)
 
 
 def _stored_replay(path: Path) -> StoredReplay:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from pytest_llmperf.model.answers import Answers
     from pytest_llmperf.model.baseline import Values
     from pytest_llmperf.model.launch import LaunchFacts
     from pytest_llmperf.model.machine import Machine
@@ -76,7 +77,10 @@ class StoredReplay:
 
 @dataclass(frozen=True)
 class Launch:
-    """One start of a server. ``spec`` and ``facts`` are None where it never became ready."""
+    """One start of a server. ``spec`` and ``facts`` are None where it never became ready.
+
+    ``answers``: traffic → what it answered to that traffic's first prompts.
+    """
 
     path: Path
     campaign: str
@@ -87,6 +91,7 @@ class Launch:
     executable: str | None
     log: Path | None
     replays: tuple[StoredReplay, ...]
+    answers: Mapping[str, Answers] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

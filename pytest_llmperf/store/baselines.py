@@ -1,12 +1,14 @@
 """Baselines: the accepted nights, in files that live in git.
 
-``<root>/<machine key>/<server>/<traffic>.json`` holds one :class:`Baseline`.
+``<root>/<machine key>/<server>/<traffic>.json`` holds one :class:`Baseline`, and
+``<root>/<machine key>/<candidate>-vs-<reference>/<traffic>.json`` one of the ratios between two
+servers launched in turns. Which of the two a file is, it says itself: names cannot confuse them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,23 +16,37 @@ from typing import Any
 from pytest_llmperf.errors import BaselineError
 from pytest_llmperf.model.baseline import Baseline, Night
 from pytest_llmperf.model.machine import Machine
-from pytest_llmperf.model.noise import estimate_noise, night_mean, pool_unlike
+from pytest_llmperf.model.noise import pool_unlike
 from pytest_llmperf.model.server import ServerSpec, check_name
 from pytest_llmperf.model.traffic import Traffic
 from pytest_llmperf.model.verdict import Noise
 from pytest_llmperf.store._atomic import locked, write_atomically
 from pytest_llmperf.store._baseline_file import (
+    AGAINST,
+    against_of,
     decode,
     encode,
+    pair_record,
+    parse_baseline,
     rounded,
     server_record,
     traffic_record,
 )
+from pytest_llmperf.store._baseline_nights import NOISE_NIGHTS, anchor_of, noise_of, with_night
 
-__all__ = ["BaselineStore", "NoBaseline", "server_record", "traffic_record"]
+__all__ = [
+    "AGAINST",
+    "NOISE_NIGHTS",
+    "BaselineStore",
+    "NoBaseline",
+    "against_of",
+    "parse_baseline",
+    "read_baseline",
+    "server_record",
+    "traffic_record",
+]
 
-NOISE_NIGHTS = 10
-"""A file's noise is that of the nights it is compared with: the last ten accepted."""
+read_baseline = decode
 
 logger = logging.getLogger(__name__)
 
@@ -55,11 +71,19 @@ class BaselineStore:
         self._read_before: dict[Path, tuple[tuple[int, int, int], Baseline]] = {}
         self._passed_over: set[Path] = set()
 
-    def path(self, machine: Machine, server: str, traffic: str) -> Path:
-        """Return where the baseline of a server and a traffic on a machine lies."""
+    def path(
+        self, machine: Machine, server: str, traffic: str, *, against: str | None = None
+    ) -> Path:
+        """Return where the baseline of a server, or of its ratios to another, lies."""
         check_name("server", server)
         check_name("traffic", traffic)
-        return self.root / machine.key / server / f"{traffic}.json"
+        if against is not None:
+            check_name("server", against)
+        return self.root / machine.key / _folder(server, against) / f"{traffic}.json"
+
+    def files(self) -> list[Path]:
+        """Return every baseline file there is, readable or not."""
+        return self._files()
 
     def find(
         self,
@@ -68,17 +92,21 @@ class BaselineStore:
         traffic: str,
         digest: str,
         *,
+        against: str | None = None,
         traffic_record: Mapping[str, Any] | None = None,
     ) -> Baseline | NoBaseline:
         """Return what is stored for exactly this, or why nothing comparable is.
 
+        ``against``: the server that ratios are to, where it is them that are asked for.
         ``traffic_record``: what the function of that name says of the traffic at hand, so that
-        another digest can be told by the fields that differ.
+        another digest can be told by the fields that differ. Raises BaselineError also where
+        the file is of something else whose name comes to the same folder.
         """
-        path = self.path(machine, server, traffic)
+        path = self.path(machine, server, traffic, against=against)
         if not path.exists():
-            return NoBaseline(self._why_nothing(machine, server, traffic))
+            return NoBaseline(self._why_nothing(machine, server, traffic, against))
         found = self._read(path)
+        _require_same(path, found, server, against)
         if different := ", ".join(found.machine.differences(machine)):
             return NoBaseline(f"{path} is of another machine (stored → here): {different}")
         if found.traffic_digest != digest:
@@ -87,33 +115,48 @@ class BaselineStore:
             return NoBaseline(f"{path} holds no night; accept one with --llmperf-accept")
         return found
 
-    def noise(self, machine: Machine, figure: str) -> Noise | None:
+    def noise(self, machine: Machine, figure: str, *, ratios: bool = False) -> Noise | None:
         """Return a figure's noise pooled over all files of this machine, or None.
 
-        The standard deviation of night means in log(value), with degrees of freedom that say
+        Of the servers' own figures, or of their ``ratios`` to others: a pair cancels what a night
+        does to both, so the two are never pooled together. The standard deviation of night means in log(value), with degrees of freedom that say
         how well it foretells any one traffic's noise (``model.noise.pool_unlike``).
         """
         return pool_unlike(
             baseline.noise[figure]
             for baseline in self._readable(self._files(machine.key))
-            if figure in baseline.noise and not baseline.machine.differences(machine)
+            if figure in baseline.noise
+            and (against_of(baseline) is not None) is ratios
+            and not baseline.machine.differences(machine)
         )
 
-    def accept(self, machine: Machine, server: ServerSpec, traffic: Traffic, night: Night) -> Path:
-        """Add a night and return its file.
+    def accept(
+        self,
+        machine: Machine,
+        server: ServerSpec,
+        traffic: Traffic,
+        night: Night,
+        *,
+        against: ServerSpec | None = None,
+    ) -> Path:
+        """Add a night and return its file. With ``against`` it is a night of ratios.
 
         A session of the same date and host as an accepted night adds its launches to that
         night; a session (``provenance["run"]``) that is in it already changes nothing. The
         first night becomes the anchor. Raises BaselineError, and leaves the file as it is, where
-        another machine's or another traffic's nights are stored in it.
+        another machine's, another server's or another traffic's nights are stored in it.
         """
-        path = self.path(machine, server.name, traffic.spec.name)
+        other = against.name if against else None
+        path = self.path(machine, server.name, traffic.spec.name, against=other)
         figures = rounded(night.figures, f"{path}, night {night.date} on {night.host}")
         night = replace(night, figures=figures)
         try:
             with locked(path.parent):
                 before = decode(path) if path.exists() else None
-                after = _accepted(path, before, machine, server, traffic, night)
+                if before:
+                    _require_same(path, before, server.name, other)
+                record = pair_record(server, against) if against else server_record(server)
+                after = _accepted(path, before, machine, record, traffic, night)
                 write_atomically(path, encode(after))
         except OSError as error:
             raise BaselineError(
@@ -149,28 +192,62 @@ class BaselineStore:
                     logger.warning("passed over: %s", error)
                 self._passed_over.add(path)
 
-    def _why_nothing(self, machine: Machine, server: str, traffic: str) -> str:
-        others = list(self._readable(self._files("*", server, traffic)))
+    def _why_nothing(self, machine: Machine, server: str, traffic: str, against: str | None) -> str:
+        folder, name = _folder(server, against), _said(server, against)
+        stored_there = self._readable(self._files("*", folder, traffic))
+        others = [b for b in stored_there if not _another(b, server, against)]
         same_kind = [b for b in others if b.machine.simulated == machine.simulated]
         if same_kind:
             nearest = min(same_kind, key=lambda b: len(b.machine.differences(machine)))
             different = ", ".join(nearest.machine.differences(machine))
             return (
-                f"no night of {server} on {traffic} was accepted on this machine; the nearest, "
+                f"no night of {name} on {traffic} was accepted on this machine; the nearest, "
                 f"{nearest.machine.key}, differs (stored → here): {different}"
             )
         if others:
             stored, here = ("real", "simulated") if machine.simulated else ("simulated", "real")
             return (
-                f"only {stored} nights of {server} on {traffic} are stored, and a {here} one is "
+                f"only {stored} nights of {name} on {traffic} are stored, and a {here} one is "
                 "never compared with them"
             )
-        known = [path.stem for path in self._files(machine.key, server)]
-        beside = f" (of {server} there are: {', '.join(known)})" if known else ""
+        known = [path.stem for path in self._files(machine.key, folder)]
+        beside = f" (of {name} there are: {', '.join(known)})" if known else ""
         return (
-            f"no night of {server} on {traffic} is stored in {self.root}{beside}; accept one with "
+            f"no night of {name} on {traffic} is stored in {self.root}{beside}; accept one with "
             "--llmperf-accept"
         )
+
+
+def _folder(server: str, against: str | None) -> str:
+    return server if against is None else f"{server}-vs-{against}"
+
+
+def _said(server: str, against: str | None) -> str:
+    return server if against is None else f"{server} against {against}"
+
+
+def _another(stored: Baseline, server: str, against: str | None) -> bool:
+    """Whether a file is of another kind, or of another pair whose folder has the same name.
+
+    A file that somebody moved to follow a server's new name is none of these.
+    """
+    held = (stored.server_name, against_of(stored))
+    same_folder = _folder(*held) == _folder(server, against)
+    return (held[1] is None) != (against is None) or (same_folder and held != (server, against))
+
+
+def _require_same(path: Path, stored: Baseline, server: str, against: str | None) -> None:
+    if not _another(stored, server, against):
+        return
+    held = (stored.server_name, against_of(stored))
+    holds, wanted = (
+        f"{'nights' if pair[1] is None else 'ratios'} of {_said(*pair)}"
+        for pair in (held, (server, against))
+    )
+    raise BaselineError(
+        f"{path} holds {holds}, not {wanted}. CANDIDATE-vs-REFERENCE is the folder of a "
+        "comparison's ratios: rename the server whose name comes to the same"
+    )
 
 
 def _other_traffic(stored: Baseline, digest: str, recipe: Mapping[str, Any] | None) -> str:
@@ -182,7 +259,9 @@ def _other_traffic(stored: Baseline, digest: str, recipe: Mapping[str, Any] | No
     different = [
         f"{field}: {stored.traffic.get(field)} → {recipe.get(field)}"
         for field in sorted(recipe.keys() | stored.traffic.keys())
-        if field not in ("name", "digest") and stored.traffic.get(field) != recipe.get(field)
+        if field not in ("name", "digest")
+        and stored.traffic.get(field) != recipe.get(field)
+        and (field in stored.traffic or recipe[field] not in ([], {}))  # what it lacked, unused
     ]
     if different:
         return f"{start} (stored → here): {', '.join(different)}"
@@ -193,7 +272,7 @@ def _accepted(
     path: Path,
     before: Baseline | None,
     machine: Machine,
-    server: ServerSpec,
+    server: Mapping[str, Any],
     traffic: Traffic,
     night: Night,
 ) -> Baseline:
@@ -211,73 +290,15 @@ def _accepted(
             "not: a rehearsal with --llmperf-prompts and a runner without the tokenizers extra "
             "make other requests of the same recipe"
         )
-    nights = _with(before.nights if before else (), night)
+    nights = with_night(before.nights if before else (), night)
     return Baseline(
         machine=machine,
-        server_name=server.name,
+        server_name=server["name"],
         traffic_name=traffic.spec.name,
         traffic_digest=traffic.digest,
-        server=server_record(server),
+        server=server,
         traffic=traffic_record(traffic),
         nights=nights,
-        noise=_noise(nights[-NOISE_NIGHTS:]),
-        anchor=before.anchor if before and before.anchor else _anchor(night),
+        noise=noise_of(nights),
+        anchor=before.anchor if before and before.anchor else anchor_of(night),
     )
-
-
-def _with(nights: Sequence[Night], night: Night) -> tuple[Night, ...]:
-    """Return the nights, oldest first, with one more, or with more launches in one."""
-    same = [n for n in nights if (n.date, n.host) == (night.date, night.host)]
-    if not same:
-        return tuple(sorted([*nights, night], key=lambda n: n.date))
-    return tuple(_merged(n, night) if n is same[0] else n for n in nights)
-
-
-def _merged(night: Night, more: Night) -> Night:
-    """Append the launches of a second session. Its provenance is kept, all runs are named."""
-    runs = [*_runs(night)]
-    if any(run in runs for run in _runs(more)):
-        logger.info("run %s is in the night of %s already", more.provenance["run"], night.date)
-        return night
-    runs += _runs(more)
-    figures = {
-        figure: (*night.figures.get(figure, ()), *more.figures.get(figure, ()))
-        for figure in night.figures.keys() | more.figures.keys()
-    }
-    provenance = {**night.provenance, **more.provenance}
-    if len(runs) > 1:
-        provenance["runs"] = runs
-    return replace(night, figures=figures, provenance=provenance)
-
-
-def _runs(night: Night) -> list[str]:
-    run = night.provenance.get("run")
-    return list(night.provenance.get("runs", [run] if run else []))
-
-
-def _noise(nights: Sequence[Night]) -> dict[str, Noise]:
-    """Return the noise of every figure that at least two nights have and that has a logarithm."""
-    found = {}
-    for figure in sorted({name for night in nights for name in night.figures}):
-        values = [night.figures[figure] for night in nights if night.figures.get(figure)]
-        if all(value > 0 for launches in values for replays in launches for value in replays):
-            noise = estimate_noise(values, figure)
-            if noise:
-                found[figure] = noise
-    return found
-
-
-def _anchor(night: Night) -> dict[str, Any]:
-    """Pin a night: what creep is measured from until somebody moves it, and says why."""
-    return {
-        "date": night.date,
-        "host": night.host,
-        "accepted_at": night.provenance.get("accepted_at", night.date),
-        "accepted_by": night.provenance.get("accepted_by", "unknown"),
-        "reason": "first accepted night",
-        "figures": {
-            figure: float(f"{night_mean(values):.6g}")
-            for figure, values in night.figures.items()
-            if values
-        },
-    }

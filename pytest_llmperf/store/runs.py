@@ -6,7 +6,7 @@
         header.json  run.json                   run.json is assembled from the rest at the end
         traffics/<name>-<digest>.json
         campaigns/<campaign>/<server>/launch-<n>/
-            launch.json  server.log
+            launch.json  server.log  <traffic>.answers.json
             <traffic>-<n>.json  .parquet  .metrics-before.txt  .metrics-after.txt
         verdicts/<server>-<traffic>-….json  notes/  accepted/
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from pytest_llmperf.model.answers import Answers
     from pytest_llmperf.model.baseline import Baseline, Night
     from pytest_llmperf.model.launch import LaunchFacts
     from pytest_llmperf.model.record import Replay
@@ -121,7 +122,7 @@ class RunFolder:
         """
         prompts = [request.prompt for request in traffic.requests]
         recipe = plain(traffic.spec)
-        for part in ("dataset_options", "arrival_options", "extra_body", "headers"):
+        for part in ("dataset_options", "arrival_options", "sampling", "extra_body", "headers"):
             recipe[part] = plain(masked_pairs(getattr(traffic.spec, part)))
         data = {
             "recipe": recipe,
@@ -236,6 +237,17 @@ class LaunchFolder:
         }
         data = {"server": server, "executable": executable, "facts": facts, "ready_at": _now()}
         write_json(self.path / "launch.json", data)
+
+    def write_answers(self, traffic: str, answers: Answers) -> None:
+        """Keep what this launch answered to the first prompts of ``traffic``."""
+        data = {
+            "traffic": traffic,
+            "random_weights": answers.random_weights,
+            "error": answers.error,
+            "nonsense": answers.nonsense,
+            "answers": [{"digest": one.digest, **plain(one)} for one in answers.answers],
+        }
+        write_json(self.path / f"{traffic}.answers.json", data)
 
     def write_replay(
         self,

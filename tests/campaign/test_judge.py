@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_llmperf.campaign import CampaignResult, Gate, LaunchResult, ReplayResult, judge_server
-from pytest_llmperf.campaign.judge import judge_comparison
+from pytest_llmperf.campaign.answers import answers_for_night
+from pytest_llmperf.campaign.judge import judge_comparison, judge_ratios
+from pytest_llmperf.campaign.ratios import ratios_of, record_ratios, undecided_pairs
 from pytest_llmperf.errors import SloError, UnknownNameError
 from pytest_llmperf.metrics import figure
+from pytest_llmperf.model.answers import Answer, Answers
 from pytest_llmperf.model.baseline import Baseline, Night
 from pytest_llmperf.model.launch import LaunchFacts
 from pytest_llmperf.model.machine import Machine
@@ -157,6 +161,21 @@ def test_a_limit_that_cannot_be_read_is_an_error():
         judged(result(launches(A, {})), None, slos={"ttft.p99": "soon"})
 
 
+def test_answers_that_changed_are_said_and_judged_by_nobody():
+    """Beside the accepted night's answers; the verdict stays what the figures make it."""
+
+    def answering(*tokens):
+        answers = {"chat": Answers((Answer("text", tokens),))}
+        return [replace(run, answers=answers) for run in launches(A, {"itl.mean": 10.0})]
+
+    accepted = answers_for_night(result(answering(1, 2)), A, "chat")
+    stored = baseline(itl__mean=10.0)
+    nights = (*stored.nights[:-1], replace(stored.nights[-1], provenance=accepted))
+    verdict = judged(result(answering(1, 3)), replace(stored, nights=nights))
+    assert verdict.status is Status.PASSED
+    assert any("1 of 1 probes answer otherwise" in caveat for caveat in verdict.caveats)
+
+
 def test_a_tolerance_of_ones_own():
     """A 4 % loss on a quiet figure passes at 10 % and not at 1 %."""
     stored = baseline(itl__mean=10.0)
@@ -178,3 +197,145 @@ def test_a_comparison_pairs_the_launches():
     assert ratio(1.2).status is Status.PASSED
     assert ratio(1.4).status is Status.REGRESSED
     assert ratio(1.2).against == "a"
+
+
+RATIOS = Gate(tuple(figure(name) for name in ("output_tps", "itl.mean", "kv_tokens")))
+
+
+def pair(tps=1300.0, itl=8.0, kv=1180.0, **options):
+    """Return a campaign of reference a (1,000 tok/s, 10 ms, 1,000 tokens) and candidate b."""
+    return result(
+        launches(A, {"output_tps": 1000.0, "itl.mean": 10.0}, facts={"kv_tokens": 1e3}, **options),
+        launches(B, {"output_tps": tps, "itl.mean": itl}, facts={"kv_tokens": kv}, **options),
+    )
+
+
+def of_ratios(measured, stored):
+    """Return the verdict of b's ratios to a."""
+    return judge_ratios(
+        "t::x", (A, B), "chat", measured, baseline=stored, gate=RATIOS, noise=lambda name: None
+    )
+
+
+ACCEPTED = baseline(output_tps=1.3, itl__mean=0.8, kv_tokens=1.18)
+
+
+class TestRatios:
+    """A pair's ratios against those of accepted nights."""
+
+    def test_a_pair_gives_one_ratio_a_launch_pair(self):
+        """Launch means are of logarithms: √(1000·1210) = 1100 over 1000; 0 has no ratio."""
+        replays = {
+            "a": [{"output_tps": 1000.0, "error_rate": 0.0}] * 2,
+            "b": [{"output_tps": v, "error_rate": 0.0} for v in (1000.0, 1210.0)],
+        }
+        runs = tuple(
+            LaunchResult(
+                server,
+                number,
+                LaunchFacts(),
+                {},
+                {"chat": tuple(ReplayResult(f, None, False) for f in replays[server.name])},  # noqa: FBT003
+                Path("log"),
+            )
+            for server in (A, B)
+            for number in (1, 2)
+        )
+        found = ratios_of(CampaignResult(runs, {"chat": CHAT}), (A, B), "chat")
+        assert list(found) == ["output_tps"]
+        assert found["output_tps"] == ((pytest.approx(1.1),), (pytest.approx(1.1),))
+
+    def test_unchanged_ratios_pass(self):
+        """1.3 times the output at 0.8 times the ITL, as accepted."""
+        verdict = of_ratios(pair(), ACCEPTED)
+        assert by_figure(verdict) == dict.fromkeys(
+            ("output_tps", "itl.mean", "kv_tokens"), Status.PASSED
+        )
+        assert {finding.unit for finding in verdict.findings} == {"×"}
+        assert {finding.kind for finding in verdict.findings} == {"ratio"}
+        assert verdict.against == "a"
+
+    def test_a_gain_that_shrank_regresses(self):
+        """Still 1.2 times the reference, and 1.3 was accepted: 7.7 % of it is gone."""
+        verdict = of_ratios(pair(tps=1200.0), ACCEPTED)
+        assert by_figure(verdict)["output_tps"] is Status.REGRESSED
+        (finding,) = [f for f in verdict.findings if f.figure == "output_tps"]
+        assert finding.value == pytest.approx(1.2)
+        assert "1.2 × the reference's, accepted 1.3; 7.7 % lower than 6 accepted nights" in (
+            finding.reason
+        )
+        assert not undecided_pairs(verdict)
+
+    def test_a_reference_that_got_slower_is_no_gain_of_the_host(self):
+        """Both servers at half speed: every ratio is as it was."""
+        slow = result(
+            launches(A, {"output_tps": 500.0, "itl.mean": 20.0}, facts={"kv_tokens": 1e3}),
+            launches(B, {"output_tps": 650.0, "itl.mean": 16.0}, facts={"kv_tokens": 1180.0}),
+        )
+        assert of_ratios(slow, ACCEPTED).status is Status.PASSED
+
+    def test_exact_figures_have_exact_ratios(self):
+        """KV tokens 1.18 times the reference's, 1.17 now: 0.8 % lost, one launch decides."""
+        verdict = of_ratios(pair(kv=1170.0, count=1), ACCEPTED)
+        assert by_figure(verdict)["kv_tokens"] is Status.REGRESSED
+
+    def test_arrivals_are_not_gated(self):
+        """Where a server kept up, its throughput is the schedule's."""
+        verdict = of_ratios(pair(tps=1000.0, limited=True), ACCEPTED)
+        assert by_figure(verdict)["output_tps"] is Status.PASSED
+        (finding,) = [f for f in verdict.findings if f.figure == "output_tps"]
+        assert "offered-limited" in finding.reason
+
+    def test_the_first_night_tells_its_ratios(self):
+        """Nothing is judged, and nothing looks as if."""
+        verdict = of_ratios(pair(), NoBaseline("nothing stored"))
+        assert [f.status for f in verdict.findings] == [Status.NO_BASELINE]
+        assert verdict.findings[0].reason == (
+            "nothing stored. Tonight, × the reference's: output_tps 1.3, itl.mean 0.8, "
+            "kv_tokens 1.18"
+        )
+        assert record_ratios(pair(), (A, B), "chat", RATIOS, verdict.findings) == ()
+
+    def test_what_was_not_asked_is_recorded(self):
+        """After a limit on the output the other ratios stand beside it, and judge nothing."""
+        measured = pair(tps=1100.0)
+        asked = judge_comparison(
+            "t::x", (A, B), "chat", measured, "output_tps", at_least=1.2, at_most=None
+        )
+        assert asked.status is Status.REGRESSED
+        recorded = record_ratios(measured, (A, B), "chat", RATIOS, asked.findings)
+        assert {f.figure: f.status for f in recorded} == {
+            "itl.mean": Status.PASSED,
+            "kv_tokens": Status.PASSED,
+        }
+        assert {f.figure: f.unit for f in recorded} == {"itl.mean": "ms", "kv_tokens": "tokens"}
+
+    def test_open_pairs_are_told_from_open_nights(self):
+        """A ratio at its limit is open by pairs; 4 % beside one night is open by nights."""
+        measured = pair(count=1)
+        pairs = judge_comparison(
+            "t::x", (A, B), "chat", measured, "output_tps", at_least=1.3, at_most=None
+        )
+        assert pairs.status is Status.INCONCLUSIVE
+        assert undecided_pairs(pairs)
+        nights = of_ratios(pair(tps=1250.0), baseline(nights=1, output_tps=1.3))
+        assert by_figure(nights)["output_tps"] is Status.INCONCLUSIVE
+        assert not undecided_pairs(nights)
+
+    def test_a_limit_on_arrivals_says_so(self):
+        """The ratio of two servers that both kept up is 1, and that is no answer."""
+        verdict = judge_comparison(
+            "t::x", (A, B), "chat", pair(tps=1000.0, limited=True), "output_tps",
+            at_least=1.2, at_most=None,
+        )  # fmt: skip
+        assert "offered-limited" in verdict.findings[0].reason
+
+    def test_either_server_makes_a_caveat(self):
+        """A real candidate beside a simulated reference is SIMULATED."""
+        real = ServerSpec.of("b", "vllm", "m")
+        measured = result(launches(A, {"output_tps": 1.0}), launches(real, {"output_tps": 1.0}))
+        verdict = judge_ratios(
+            "t::x", (A, real), "chat", measured, baseline=NoBaseline("none"), gate=RATIOS,
+            noise=lambda name: None,
+        )  # fmt: skip
+        assert verdict.caveats == ("SIMULATED: no real server was measured",)

@@ -54,6 +54,17 @@ def test_a_regression_names_figure_change_interval_evidence_and_places():
     ]
 
 
+def test_a_likely_cause_is_told_after_the_evidence():
+    """What to look at first, where the findings say so."""
+    length = Finding(
+        "acceptance_length", Status.REGRESSED, "less", value=2.1, reference=2.9, change=-0.276
+    )
+    step = Finding("step_time", Status.PASSED, "as before", value=9.1, reference=9.0, change=0.011)
+    lines = describe(Verdict("t::x", "qwen", "chat", (SLOWER, length, step))).splitlines()
+    assert lines[3].startswith("  evidence: ")
+    assert lines[4].startswith("  likely cause: the drafter is accepted less (acceptance length")
+
+
 def stored(server, **provenance):
     """Return a baseline of one night on that server."""
     night = Night("2026-11-29", "host", {}, provenance)

@@ -9,8 +9,10 @@ import pytest
 
 from pytest_llmperf.campaign import CampaignSpec, Plan, Tools, run_campaign
 from pytest_llmperf.campaign import runner as runner_module
+from pytest_llmperf.campaign.validity import Invalid
 from pytest_llmperf.errors import ServerDiedError, ServerStartError
 from pytest_llmperf.launch import LaunchSettings, RunningServer
+from pytest_llmperf.model.answers import Answer, Answers
 from pytest_llmperf.model.launch import LaunchFacts, Target
 from pytest_llmperf.model.machine import Machine
 from pytest_llmperf.model.record import ClientHealth, Replay, RequestRecord
@@ -32,6 +34,8 @@ class Stage:
         self.done: list[str] = []
         self.fail_at: str | None = None
         self.error: Exception = ServerDiedError("a died: CUDA out of memory")
+        self.answers = (Answer("blue", (5,)),)
+        self.hiccups = 0
 
     def _do(self, what: str) -> None:
         if what == self.fail_at:
@@ -52,13 +56,20 @@ class Stage:
     def warm_up(self, traffic, target, **_):
         self._do(f"warm {self.now} {traffic.spec.name}")
 
+    def probe(self, traffic, target, *, random_weights, **_):
+        self._do(f"probe {self.now} {traffic.spec.name}")
+        return Answers(self.answers, random_weights)
+
     def replay(self, traffic, target, **_):
         self._do(f"replay {self.now} {traffic.spec.name}")
+        late = self.hiccups > 0
+        self.hiccups -= 1
         record = RequestRecord(
             0, 0, 0, (10_000_000, 20_000_000), (1, 1), 20_000_000, 2, output_tokens=2
         )
+        health = replace(HEALTH, loop_lag_max_ns=1_300_000_000) if late else HEALTH
         return Replay(
-            traffic.spec.name, traffic.digest, (record,), None, None, "kernel", HEALTH, "now"
+            traffic.spec.name, traffic.digest, (record,), None, None, "kernel", health, "now"
         )
 
 
@@ -66,7 +77,7 @@ class Stage:
 def stage(monkeypatch):
     """A campaign's hands replaced; everything else is the real thing."""
     stage = Stage()
-    for name in ("launch", "warm_up", "replay"):
+    for name in ("launch", "warm_up", "probe", "replay"):
         monkeypatch.setattr(runner_module, name, getattr(stage, name))
     monkeypatch.setattr(RunningServer, "metrics_text", lambda self: None)
     return stage
@@ -86,7 +97,9 @@ def test_every_launch_warms_up_and_then_replays_each_traffic_in_turn(stage, tool
     assert stage.done == [
         "launch a1",
         "warm a1 one",
+        "probe a1 one",
         "warm a1 two",
+        "probe a1 two",
         "replay a1 one",
         "replay a1 two",
         "replay a1 one",
@@ -127,9 +140,60 @@ def test_a_server_that_never_starts_leaves_a_result_without_launches(stage, tool
 
 
 def test_a_replay_that_cannot_be_trusted_is_kept_and_marked(stage, tools, monkeypatch):
-    """Its figures stay in the artifacts; the reason goes with them."""
+    """Its figures stay in the artifacts; the reason goes with them. It is not repeated."""
     monkeypatch.setattr(
-        runner_module, "invalid_reason", lambda replay, spec: "client-bound: too slow"
+        runner_module, "invalid_reason", lambda replay, spec: Invalid("requests", "1 of 2 failed")
     )
     result = run_campaign(CampaignSpec((A,), (ONE,)), Plan(1, 1), tools)
-    assert result.invalid("a", "one") == ["launch 1, replay 1: client-bound: too slow"]
+    assert result.invalid("a", "one") == ["launch 1, replay 1: 1 of 2 failed"]
+    assert stage.done.count("replay a1 one") == 1
+
+
+def test_a_hiccup_of_the_client_costs_one_replay_and_not_the_night(stage, tools, tmp_path):
+    """The loop looked away for 1.3 s: that replay is repeated, once, and the run says so."""
+    stage.hiccups = 1
+    result = run_campaign(CampaignSpec((A,), (ONE,)), Plan(1, 2), tools)
+    assert result.invalid("a", "one") == []
+    assert stage.done.count("replay a1 one") == 3
+    (note,) = load_run(tmp_path / "run").notes
+    assert note.startswith(
+        "a: one, launch 1, replay 1 was not kept but repeated: client-bound: the load process "
+        "looked away from its sockets for 1300.0 ms"
+    )
+    assert result.values("a", "one", "itl.mean") == ((10.0, 10.0),)
+
+
+def test_a_client_that_stays_too_slow_makes_the_replay_invalid(stage, tools):
+    """Twice is no hiccup."""
+    stage.hiccups = 2
+    result = run_campaign(CampaignSpec((A,), (ONE,)), Plan(1, 1), tools)
+    assert stage.done.count("replay a1 one") == 2
+    (reason,) = result.invalid("a", "one")
+    assert reason.startswith("launch 1, replay 1: client-bound: ")
+
+
+def test_what_a_launch_answered_is_kept(stage, tools, tmp_path):
+    """In the result and in the run's folder, a traffic at a time."""
+    result = run_campaign(CampaignSpec((A,), (ONE, TWO)), Plan(2, 1), tools)
+    expected = {"one": Answers(stage.answers), "two": Answers(stage.answers)}
+    assert [launch.answers for launch in result.launches] == [expected, expected]
+    stored = load_run(tmp_path / "run").launches
+    assert [launch.answers for launch in stored] == [expected, expected]
+
+
+def test_nonsense_is_invalid_however_fast(stage, tools):
+    """One token over and over in all answers: the reason comes first, launch by launch."""
+    stage.answers = (Answer("!" * 16, (0,) * 16),) * 4
+    result = run_campaign(CampaignSpec((A,), (ONE,)), Plan(2, 1), tools)
+    reasons = result.invalid("a", "one")
+    assert [reason.partition(": ")[0] for reason in reasons] == ["launch 1", "launch 2"]
+    assert "4 of 4 answers are one token over and over" in reasons[0]
+
+
+def test_random_weights_may_answer_nonsense(stage, tools):
+    """``--load-format dummy`` measures speed; its answers are kept with that mark."""
+    stage.answers = (Answer("!" * 16, (0,) * 16),) * 4
+    dummy = A.with_arguments(["--load-format", "dummy"])
+    result = run_campaign(CampaignSpec((dummy,), (ONE,)), Plan(1, 1), tools)
+    assert result.invalid("a", "one") == []
+    assert result.launches[0].answers["one"] == Answers(stage.answers, random_weights=True)

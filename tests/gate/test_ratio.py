@@ -9,6 +9,7 @@ import pytest
 
 from pytest_llmperf.errors import SpecError
 from pytest_llmperf.gate import Status, judge_ratio
+from pytest_llmperf.gate.ratio import record_ratio
 
 
 def pairs(*log_ratios, base=500.0):
@@ -143,3 +144,29 @@ def test_impossible_values_are_refused_by_name():
         judge([([1.0], [1.0]), ([1.0], [0.0])], at_least=1.0)
     with pytest.raises(SpecError, match="no launch pairs"):
         judge([], at_least=1.0)
+
+
+class TestRecorded:
+    """A ratio that nothing was asked of is shown and judges nothing."""
+
+    def test_is_what_a_judged_one_measures(self):
+        """Ratio, interval and evidence are the same; the status says nothing."""
+        recorded = record_ratio(THREE, figure="itl.mean", higher_is_better=False)
+        limited = judge(figure="itl.mean", higher_is_better=False, at_most=1.0)
+        assert limited.status is Status.REGRESSED
+        assert recorded.status is Status.PASSED
+        for name in ("kind", "value", "reference", "change", "interval", "noise", "launches"):
+            assert getattr(recorded, name) == getattr(limited, name), name
+        assert recorded.reason == (
+            "1.22 times the reference, a loss (90 % interval 1.18 to 1.26, 3 pairs): recorded, "
+            "nothing was asked of it"
+        )
+
+    def test_of_an_exact_figure_has_no_noise(self):
+        """Weights of 9.62 GiB beside 27.52 GiB: 0.3496, in one pair."""
+        finding = record_ratio(
+            [([27.52], [9.62])], figure="weights_gib", higher_is_better=False, exact=True
+        )
+        assert finding.noise == "exact"
+        assert finding.interval == pytest.approx((finding.change, finding.change))
+        assert finding.reason.startswith("0.3496 times the reference, a gain: recorded")

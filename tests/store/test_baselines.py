@@ -16,7 +16,7 @@ from pytest_llmperf.model.machine import Machine
 from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.model.traffic import Prompt, Request, Traffic, TrafficSpec
 from pytest_llmperf.model.verdict import Noise
-from pytest_llmperf.store.baselines import BaselineStore, NoBaseline, traffic_record
+from pytest_llmperf.store.baselines import BaselineStore, NoBaseline, against_of, traffic_record
 
 H200 = Machine("NVIDIA H200", 1, "none", "580", 13, False, 700, "Xeon")  # noqa: FBT003
 SERVER = ServerSpec.of(
@@ -377,6 +377,90 @@ class TestAnotherTraffic:
         other = traffic("Another prompt")
         store.accept(H200, SERVER, other, night("2026-07-02"))
         assert [n.date for n in find(store, of=other).nights] == ["2026-07-02"]
+
+
+class TestRatios:
+    """Ratios of two servers have files, folders and noise of their own."""
+
+    BASE = ServerSpec.of("base", "vllm", "Qwen/Qwen3-14B", ["--api-key", "abc123secret"])
+
+    def accept(self, store, ratio=1.27, date="2026-07-01", **options):
+        """Accept a night of three pairs."""
+        ratios = Night(date, "gpu-1", {"output_tps": ((ratio,),) * 3}, {"run": f"r-{date}"})
+        return store.accept(H200, SERVER, CHAT, ratios, **{"against": self.BASE, **options})
+
+    def test_round_trip(self, store):
+        """Found by the two names; both servers are recorded, no secret is."""
+        path = self.accept(store)
+        assert path == store.root / H200.key / "qwen3-vs-base" / "chat.json"
+        found = find(store, against="base")
+        assert found.values("output_tps") == (((1.27,),) * 3,)
+        assert (found.server_name, against_of(found)) == ("qwen3", "base")
+        assert found.server["against"]["model"] == "Qwen/Qwen3-14B"
+        assert "abc123secret" not in path.read_text()
+
+    def test_is_no_baseline_of_the_server_itself(self, store):
+        """Nor the server's own nights one of its ratios."""
+        self.accept(store)
+        assert isinstance(find(store), NoBaseline)
+        store.accept(H200, SERVER, CHAT, night())
+        assert isinstance(find(store, against="other"), NoBaseline)
+        assert find(store).values("output_tps")[0][0] == (1400.0, 1400.0)
+
+    def test_nothing_stored_names_both(self, store):
+        """And another machine's ratios are the nearest, not its servers' nights."""
+        assert find(store, against="base").reason.startswith("no night of qwen3 against base on")
+        a100 = replace(H200, gpu_model="NVIDIA A100")
+        ratios = Night("2026-07-01", "gpu-1", {"output_tps": ((1.27,),)})
+        store.accept(a100, SERVER, CHAT, ratios, against=self.BASE)
+        assert "gpu_model: NVIDIA A100 → NVIDIA H200" in find(store, against="base").reason
+
+    def test_noise_is_pooled_apart(self, store):
+        """Nights of 1,000 and 1,000·e^0.02 (sd 0.02/√2), ratios that do not move at all."""
+        for day, y in ((1, 0.0), (2, 0.02)):
+            store.accept(H200, SERVER, CHAT, night(f"2026-07-0{day}", tps=1000 * math.exp(y)))
+            self.accept(store, date=f"2026-07-0{day}")
+        assert store.noise(H200, "output_tps").sd == pytest.approx(0.02 / math.sqrt(2), rel=1e-3)
+        assert store.noise(H200, "output_tps", ratios=True) == Noise(0.0, 1)
+
+    def test_a_server_of_the_folders_name_is_refused(self, store):
+        """Whichever came first: neither is judged by the other, nor added to it."""
+        path = self.accept(store)
+        before = path.read_bytes()
+        odd = replace(SERVER, name="qwen3-vs-base")
+        with pytest.raises(BaselineError, match="ratios of qwen3 against base, not nights of qwen"):
+            store.find(H200, "qwen3-vs-base", "chat", CHAT.digest)
+        with pytest.raises(BaselineError, match="rename the server"):
+            store.accept(H200, odd, CHAT, night("2026-07-02"))
+        assert path.read_bytes() == before
+        path.unlink()
+        store.accept(H200, odd, CHAT, night())
+        with pytest.raises(BaselineError, match="holds nights of qwen3-vs-base, not ratios of"):
+            self.accept(store)
+
+    def test_two_pairs_of_one_folder_are_refused(self, store):
+        """a-vs-b against c, and a against b-vs-c."""
+        ab, c, a, bc = (ServerSpec.of(n, "vllm", "m") for n in ("a-vs-b", "c", "a", "b-vs-c"))
+        ratios = Night("2026-07-01", "gpu-1", {"output_tps": ((1.0,),)})
+        store.accept(H200, ab, CHAT, ratios, against=c)
+        with pytest.raises(BaselineError, match="ratios of a-vs-b against c, not ratios of a agai"):
+            store.accept(H200, a, CHAT, ratios, against=bc)
+
+    def test_a_file_moved_to_a_servers_new_name_is_its_baseline(self, store):
+        """Renaming a server in git is moving its folder."""
+        path = store.accept(H200, SERVER, CHAT, night())
+        path.parent.rename(path.parent.with_name("renamed"))
+        found = store.find(H200, "renamed", "chat", CHAT.digest)
+        assert isinstance(found, Baseline)
+
+    def test_a_reference_without_a_name_is_damage(self, store):
+        """Ratios to nobody are no ratios."""
+        path = self.accept(store)
+        data = json.loads(path.read_text())
+        del data["server"]["against"]["name"]
+        path.write_text(json.dumps(data))
+        with pytest.raises(BaselineError, match="is damaged: 'name' is missing"):
+            find(store, against="base")
 
 
 class TestDamage:

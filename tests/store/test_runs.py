@@ -14,6 +14,7 @@ import pytest
 
 from pytest_llmperf.errors import SpecError, StoreError
 from pytest_llmperf.gate import judge_values
+from pytest_llmperf.model.answers import Answer, Answers
 from pytest_llmperf.model.baseline import Baseline, Night
 from pytest_llmperf.model.launch import LaunchFacts
 from pytest_llmperf.model.machine import Machine
@@ -59,6 +60,9 @@ CHAT = TrafficSpec(
     num_prompts=2,
     request_rate=10.0,
     arrival_options=(("burstiness", 0.5),),
+    ignore_eos=False,
+    stop=("\n\n", "###"),
+    sampling=(("seed", 1), ("top_p", 0.9)),
     extra_body=(("top_k", 1),),
     headers=(("x-team", "serving"),),
     max_error_rate=0.5,
@@ -211,6 +215,35 @@ def test_a_replay_without_counters_or_rate_comes_back(tmp_path: Path) -> None:
     bare = replace(REPLAY, offered_rate=None, max_concurrency=8, counters=None)
     launch.write_replay(TRAFFIC, 12, bare, {})
     assert read_replay(launch.path / "chat-12.json") == bare
+
+
+def test_answers_come_back_by_traffic(tmp_path: Path) -> None:
+    """Token ids, texts, marks and errors; nobody takes their file for a replay."""
+    folder = write_whole_run(tmp_path)
+    launch = folder.launch("qwen3-14b", "qwen3-14b", 1)
+    chat = Answers((Answer(" blue\n", (5, 198)), Answer("")), random_weights=True)
+    rag = Answers(error="POST /v1/completions answered 500: out of cheese")
+    launch.write_answers("chat", chat)
+    launch.write_answers("rag-2", rag)
+    (read,) = load_run(folder.path).launches
+    assert read.answers == {"chat": chat, "rag-2": rag}
+    assert len(read.replays) == 1
+    data = json.loads((launch.path / "chat.answers.json").read_text())
+    assert data["answers"][0] == {
+        "digest": chat.digests[0],
+        "text": " blue\n",
+        "token_ids": [5, 198],
+    }
+
+
+@pytest.mark.parametrize("answers", ['[{"text": "x", "token_ids": 5}]', "[7]", "7", "[{}]"])
+def test_damaged_answers_are_named(tmp_path: Path, answers: str) -> None:
+    """A file that something changed is an error with its path, not a crash."""
+    folder = write_whole_run(tmp_path)
+    path = folder.launch("qwen3-14b", "qwen3-14b", 1).path / "chat.answers.json"
+    path.write_text(f'{{"schema": 1, "traffic": "chat", "answers": {answers}}}')
+    with pytest.raises(StoreError, match=r"chat\.answers\.json is damaged"):
+        load_run(folder.path)
 
 
 def test_prompts_are_not_stored(tmp_path: Path) -> None:

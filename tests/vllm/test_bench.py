@@ -27,6 +27,7 @@ ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "2", "HF_HUB_OFFLINE": "1"}
 PROMPTS = 30
 USAGE = '{"stream_options": {"include_usage": true, "continuous_usage_stats": true}}'
 COMPARED = ("median_itl_ms", "median_e2el_ms", "median_ttft_ms")
+ATTEMPTS = 3
 TURNS = ("ours", "theirs", "theirs", "ours", "theirs", "ours", "ours", "theirs")
 
 
@@ -77,11 +78,7 @@ def test_bench_agrees_with_vllms(server, real_vllm, dataset, tmp_path):
     results = {"ours": [], "theirs": []}
     for turn, name in enumerate(TURNS):
         command = ours if name == "ours" else theirs
-        done = subprocess.run(
-            [*command, "--result-filename", f"{turn}.json"],
-            capture_output=True, text=True, env=environment, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        take([*command, "--result-filename", f"{turn}.json"], environment)
         results[name].append(json.loads((tmp_path / f"{turn}.json").read_text()))
     for key in ("completed", "total_input_tokens", "total_output_tokens"):
         counts = {result[key] for runs in results.values() for result in runs}
@@ -94,6 +91,17 @@ def test_bench_agrees_with_vllms(server, real_vllm, dataset, tmp_path):
         assert middle < 1.10 or "ttft" in key, (key, low, middle, high)
         # A TTFT may be less: their clock reads after the event loop and the parser, ours on arrival.
         assert high >= 0.97 or "ttft" in key, (key, low, middle, high)
+
+
+def take(command, environment):
+    """Run one turn; once or twice more where this host kept our client from being on time."""
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        said = done.stdout[-3000:] + done.stderr[-3000:]
+        if done.returncode == 0 or "client-bound" not in said:
+            break
+        print(said)
+    assert done.returncode == 0, said
 
 
 def ratio(results, key):

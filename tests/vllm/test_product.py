@@ -6,10 +6,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
-import psutil
 import pytest
 
 SUITE = """
@@ -38,21 +36,9 @@ def home(tmp_path_factory):
     return folder
 
 
-def run(home, real_vllm, *options):
-    """Run the suite in a pytest of its own; return its process."""
-    command = [
-        sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider",
-        "--llmperf-vllm", str(real_vllm.executable),
-        "--llmperf-model", f"HuggingFaceTB/SmolLM2-135M-Instruct={real_vllm.model}",
-        "--llmperf-launches", "1", "--llmperf-replays", "1", *options,
-    ]  # fmt: skip
-    return subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
-
-
 def test_a_night_is_accepted_and_the_next_is_judged(home, real_vllm):
     """Real ShareGPT, prefix cache on and off: figures, KV tokens, baseline, verdict, report."""
-    first = run(home, real_vllm, "--llmperf-accept")
-    print(first.stdout[-4000:])
+    first = real_vllm.run(home, "--llmperf-accept")
     assert first.returncode == 0, first.stdout + first.stderr
     baselines = sorted((home / "baselines").glob("*/*/chat.json"))
     assert [path.parent.name for path in baselines] == ["smollm2", "smollm2-no-cache"]
@@ -62,8 +48,7 @@ def test_a_night_is_accepted_and_the_next_is_judged(home, real_vllm):
         assert f'"{figure}"' in figures
     assert "93184" in figures, "KV tokens as vLLM's own log says them (2 GiB for SmolLM2-135M)"
 
-    second = run(home, real_vllm)
-    print(second.stdout[-4000:])
+    real_vllm.run(home)
     outcome = json.loads(max((home / ".llmperf/runs").glob("*/run.json")).read_text())
     statuses = {verdict["server"]: verdict["status"] for verdict in outcome["verdicts"]}
     assert set(statuses) == {"smollm2", "smollm2-no-cache"}
@@ -72,36 +57,22 @@ def test_a_night_is_accepted_and_the_next_is_judged(home, real_vllm):
     assert (home / ".llmperf/report/index.html").is_file()
 
 
-def test_killed_pytest_leaves_no_server(home, real_vllm):
+def test_killed_pytest_leaves_no_server(home, real_vllm, processes):
     """kill -9 of pytest in a replay: vLLM and its engine processes are gone 15 s later."""
-    command = [
-        sys.executable, "-m", "pytest", "-q", "-k", "no-cache",
-        "--llmperf-vllm", str(real_vllm.executable),
-        "--llmperf-model", f"HuggingFaceTB/SmolLM2-135M-Instruct={real_vllm.model}",
-    ]  # fmt: skip
+    command = real_vllm.pytest("-q", "-k", "no-cache")
     process = subprocess.Popen(command, cwd=home, stdout=subprocess.DEVNULL)
     try:
         end = time.monotonic() + 180
-        while time.monotonic() < end and not _words("pytest_llmperf.replay.worker"):
+        while time.monotonic() < end and not processes("pytest_llmperf.replay.worker"):
             time.sleep(0.2)
-        assert _words("pytest_llmperf.replay.worker"), "no replay began"
-        assert _words(str(real_vllm.model)), "no server runs"
+        assert processes("pytest_llmperf.replay.worker"), "no replay began"
+        assert processes(str(real_vllm.model)), "no server runs"
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     end = time.monotonic() + 15
-    while time.monotonic() < end and (_words(str(real_vllm.model)) or _words("EngineCore")):
+    while time.monotonic() < end and (processes(str(real_vllm.model)) or processes("EngineCore")):
         time.sleep(0.2)
-    assert _words(str(real_vllm.model)) == []
-    assert _words("EngineCore") == []
-    assert _words("pytest_llmperf.launch.supervisor") == []
-
-
-def _words(word):
-    """Return the command lines of processes that have ``word`` in them."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "name", "status"]):
-        line = " ".join(process.info["cmdline"] or [process.info["name"]])
-        if word in line and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(line)
-    return found
+    assert processes(str(real_vllm.model)) == []
+    assert processes("EngineCore") == []
+    assert processes("pytest_llmperf.launch.supervisor") == []

@@ -52,8 +52,8 @@ def recipe(spec: TrafficSpec) -> dict[str, str]:
     return said
 
 
-_PAIRS = ("dataset_options", "arrival_options", "extra_body", "headers")
-_SILENT = (*_PAIRS, "num_warmups", "max_error_rate", "max_concurrency")
+_PAIRS = ("dataset_options", "arrival_options", "sampling", "extra_body", "headers")
+_SILENT = (*_PAIRS, "stop", "num_warmups", "max_error_rate", "max_concurrency")
 
 
 def _shown(value: Any) -> str:
