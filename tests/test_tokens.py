@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmperf import tokens
 from pytest_llmperf.errors import UsageError
-from pytest_llmperf.tokens import tokenizer_for
+from pytest_llmperf.tokens import Estimate, tokenizer_for
 
 # Whitespace between words, one id a word, <s> before every text: the smallest real file.
 TOKENIZER = {
