@@ -24,7 +24,7 @@ from pytest_llmperf.launch.progress import StartProgress
 from pytest_llmperf.launch.readiness import NotReadyError, Wait, complete_facts, wait_until_ready
 from pytest_llmperf.launch.running import RunningServer
 from pytest_llmperf.launch.serverlog import ServerLog, ended
-from pytest_llmperf.launch.settings import Host, LaunchSettings, model_here
+from pytest_llmperf.launch.settings import Host, Keep, LaunchSettings, arguments_here, model_here
 from pytest_llmperf.launch.supervision import Stopped, Supervision
 from pytest_llmperf.model.launch import Target
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from pytest_llmperf.launch.shelf import Shelf
     from pytest_llmperf.model.server import ServerSpec
 
 
@@ -44,7 +45,8 @@ def launch(
     Entering raises UsageError for what cannot work as asked, PortInUseError, LeaseError, and
     ServerStartError for a server that died or was not ready in time. Leaving ends the server
     with everything it started and waits until its GPUs' memory is free: ServerStopError names
-    what stays. An error of the body is kept; that of leaving becomes a note to it.
+    what stays. An error of the body is kept; that of leaving becomes a note to it. With
+    ``settings.keep`` the server may be one that runs already, and leaving leaves it running.
     """
     return launch_engine(ENGINES[spec.engine], spec, folder, settings)
 
@@ -60,6 +62,10 @@ def launch_engine(
     folder.mkdir(parents=True, exist_ok=True)
     if not engine.managed:
         return Attached(spec, folder, settings)
+    if settings.keep is not None:
+        from pytest_llmperf.launch.kept import KeptLaunch
+
+        return KeptLaunch(engine, spec, folder, settings, host or Host())
     return Launch(engine, spec, folder, settings, host or Host())
 
 
@@ -100,6 +106,20 @@ class Launch:
     ) -> None:
         self._stop(error)
 
+    def hand_over(self, shelf: Shelf, keep: Keep) -> None:
+        """Let the server run on without this process: its supervisor alone watches it now."""
+        assert self._supervision is not None  # noqa: S101 - it has been entered
+        self._supervision.keep(
+            shelf.lock, shelf.state, idle=keep.idle, grace=self._settings.stop_timeout
+        )
+        self._supervision = None
+
+    @property
+    def supervisor(self) -> tuple[int, str]:
+        """The supervisor's pid, and the mark of all that it has started."""
+        assert self._supervision is not None  # noqa: S101 - it has been entered
+        return self._supervision.pid, self._supervision.mark
+
     def _attempt(self, port: int) -> RunningServer:
         place = Place(
             self._settings.executable,
@@ -122,7 +142,7 @@ class Launch:
         needed = gpus_needed(self._engine, self._spec, self._settings, self._host)
         if needed:
             take_lease(supervision, self._spec, needed, self._settings, self._host, mark)
-        command = self._engine.command(self._spec, place)
+        command = self._engine.command(arguments_here(self._spec, self._settings.models), place)
         environment = {**os.environ, **command.environment, **dict(self._spec.environment)}
         try:
             pid, started = supervision.start(command.argv, environment, mark)

@@ -156,7 +156,10 @@ def _write(file: int, text: str) -> None:
 def _held_by(content: Mapping[str, Any]) -> str:
     if not content:
         return "leased by another session"
-    return (
-        f"leased since {content.get('since')} by server {content.get('server')!r} of pid "
-        f"{content.get('pid')} ({content.get('user')})"
-    )
+    server, since, user = (content.get(name) for name in ("server", "since", "user"))
+    if kept := content.get("kept"):
+        return (
+            f"leased since {since} by server {server!r} ({user}), kept in {kept}: pytest "
+            "--llmperf-stop-servers ends it, run in its project"
+        )
+    return f"leased since {since} by server {server!r} of pid {content.get('pid')} ({user})"

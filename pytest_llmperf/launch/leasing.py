@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_llmperf.errors import LeaseError
 from pytest_llmperf.launch.lease import Candidate
+from pytest_llmperf.launch.shelf import make_room
 from pytest_llmperf.launch.supervision import Refused, Supervision
 from pytest_llmperf.launch.who import user_name
 
@@ -49,6 +50,7 @@ def take_lease(
         "server": spec.name,
         "since": datetime.now().astimezone().isoformat(timespec="seconds"),
         "launch": mark,
+        **({"kept": str(settings.keep.folder)} if settings.keep else {}),
     }
     started = time.monotonic()
     while True:
@@ -61,6 +63,11 @@ def take_lease(
         try:
             supervision.lease(host.leases, candidates, needed, holder)
         except Refused as refusal:
+            if settings.keep is not None and (
+                gone := make_room(settings.keep.folder, spec.name, settings.stop_timeout)
+            ):
+                settings.on_progress(f"kept server {gone} was ended: its GPUs are needed")
+                continue
             patience = max(settings.lease_timeout, SWEPT_S if refusal.swept else 0.0)
             if time.monotonic() - started >= patience:
                 raise LeaseError(

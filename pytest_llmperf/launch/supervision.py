@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 READY_S = 30.0
 """Seconds for a supervisor to answer: long only on a host that is starved."""
 AFTER_GRACE_S = 120.0
-"""Seconds beyond a server's grace within which a supervisor has finished or given up."""
+"""Seconds beyond a server's grace within which a supervisor has finished or given up.
+
+A grace of more than a minute is given to the memory as well, and so counts twice.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,11 @@ class Supervision:
             )
 
     @property
+    def mark(self) -> str:
+        """What the launch's processes carry in their environment."""
+        return self._mark
+
+    @property
     def pid(self) -> int:
         """The supervisor's pid."""
         return self._process.pid
@@ -122,7 +130,7 @@ class Supervision:
         """
         try:
             self._tell(do="stop", grace=grace)
-            said = self._expect("stopped", timeout=grace + AFTER_GRACE_S)
+            said = self._expect("stopped", timeout=longest_stop(grace))
         except ServerError:
             left = family.end_marked(self._mark) if self._mark else ()
             return Stopped(overstayed=not self.lost, left=tuple(map(str, left)))
@@ -134,6 +142,16 @@ class Supervision:
             tuple(said["left"]),
             tuple(said["occupied"]),
         )
+
+    def keep(self, lock: Path, state: Path, *, idle: float, grace: float) -> None:
+        """Have the supervisor go on without this process, and let go of it.
+
+        It ends the server once ``lock`` was free for ``idle`` seconds; ``state`` goes with it.
+        """
+        self._tell(do="keep", lock=str(lock), state=str(state), idle=idle, grace=grace)
+        self._expect("kept")
+        self._close_pipes()
+        self._process.returncode = 0  # it goes on in the background
 
     def _tell(self, **order: Any) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
@@ -180,16 +198,24 @@ class Supervision:
 
     def _close(self) -> None:
         """Close both pipes, which is an order to stop too, and collect the supervisor."""
+        self._close_pipes()
+        try:
+            self._process.wait(READY_S)
+        except subprocess.TimeoutExpired:
+            self._process.returncode = 0  # it goes on in the background, until all is freed
+
+    def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 try:
                     pipe.close()
                 except BrokenPipeError:
                     continue
-        try:
-            self._process.wait(READY_S)
-        except subprocess.TimeoutExpired:
-            self._process.returncode = 0  # it goes on in the background, until all is freed
+
+
+def longest_stop(grace: float) -> float:
+    """Return the seconds within which a supervisor has finished or given up."""
+    return grace + max(AFTER_GRACE_S, grace + AFTER_GRACE_S / 2)
 
 
 def _python_path() -> str:

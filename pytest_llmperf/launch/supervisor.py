@@ -2,13 +2,14 @@
 
 It runs outside pytest's process group and session, starts one server, holds its GPU lease and
 ends everything when it is told to or when pytest is gone, however pytest died: the pipe it
-reads from then closes. It imports the standard library alone until it needs NVML, so that it
+reads from then closes. Only where it is told to keep its server it goes on alone, until it gets
+SIGTERM, nobody has used the server for a while, or the server ends. It imports the standard library alone until it needs NVML, so that it
 is there at once.
 
 JSON lines on its standard input: ``{"do": "lease", …}``, ``{"do": "start", …}``,
-``{"do": "stop", "grace": seconds}``. On its standard output: ``ready``, ``leased``,
-``refused``, ``started``, ``failed``, ``exited`` and ``stopped`` as ``event``. Its standard
-error is the server's log.
+``{"do": "keep", …}``, ``{"do": "stop", "grace": seconds}``. On its standard output: ``ready``,
+``leased``, ``refused``, ``started``, ``failed``, ``kept``, ``exited`` and ``stopped`` as
+``event``. Its standard error is the server's log.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmperf.launch import family
+from pytest_llmperf.launch.keeping import Keeping
 from pytest_llmperf.launch.lease import Candidate, Lease, Refusal
+from pytest_llmperf.launch.memory import use_of, wait_for_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from pytest_llmperf.gpu import GpuProcess
+    from collections.abc import Mapping
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -40,13 +41,7 @@ ORPHAN_GRACE_S = 10.0
 FAMILY_PATIENCE_S = 1.0
 """Seconds that a server's children have to follow it."""
 FAMILY_LIMIT_S = 15.0
-MEMORY_LOOK_S = 0.1
 MEMORY_LIMIT_S = 60.0
-MEMORY_TOLERANCE = 256 << 20
-"""Bytes above the use before the launch that count as freed: NVML's figure wavers."""
-
-Use = tuple[int, tuple[str, ...]]
-"""Bytes in use on a GPU, and the processes that NVML names."""
 
 
 class Supervisor:
@@ -60,6 +55,9 @@ class Supervisor:
         self._status: int | None = None
         self._heard = b""
         self._told_to_stop = False
+        self._keeping: Keeping | None = None
+        self._pipe_open = True
+        self._grace = ORPHAN_GRACE_S
         self._wakeup, writer = os.pipe()
         os.set_blocking(writer, False)
         os.set_blocking(self._wakeup, False)
@@ -80,14 +78,19 @@ class Supervisor:
                     self._take_lease(order)
                 case "start":
                     self._start(order)
+                case "keep":
+                    self._keep(order)
                 case _:
-                    self._stop(float(order.get("grace", ORPHAN_GRACE_S)))
+                    self._stop(float(order.get("grace", self._grace)))
                     return
 
     # -- orders --------------------------------------------------------------------------
 
     def _next_order(self) -> dict[str, Any]:
-        """Wait for an order; the end of the pipe and of the parent are orders to stop."""
+        """Wait for an order; the end of the pipe and of the parent are orders to stop.
+
+        A kept server's end is the only one that nobody has to ask for.
+        """
         while True:
             self._reap()
             line, newline, rest = self._heard.partition(b"\n")
@@ -95,15 +98,26 @@ class Supervisor:
                 self._heard = rest
                 order: dict[str, Any] = json.loads(line)
                 return order
-            if self._told_to_stop or os.getppid() != self._parent:
+            if self._told_to_stop or self._is_over():
                 return {}
-            readable, _, _ = select.select([0, self._wakeup], [], [], PARENT_CHECK_S)
+            pipe = [0] if self._pipe_open else []
+            readable, _, _ = select.select([*pipe, self._wakeup], [], [], PARENT_CHECK_S)
             self._drain_wakeup()
             if 0 in readable:
                 chunk = os.read(0, 1 << 16)
-                if not chunk:
-                    return {}
+                self._pipe_open = bool(chunk)
                 self._heard += chunk
+
+    def _is_over(self) -> bool:
+        """Whether nobody is there any more who would ask for the server."""
+        if self._keeping is None:
+            return not self._pipe_open or os.getppid() != self._parent
+        return self._status is not None or self._keeping.expired()
+
+    def _keep(self, order: Mapping[str, Any]) -> None:
+        self._keeping = Keeping(Path(order["lock"]), Path(order["state"]), order["idle"])
+        self._grace = order["grace"]
+        self._say(event="kept")
 
     def _take_lease(self, order: Mapping[str, Any]) -> None:
         candidates = [Candidate(**values) for values in order["candidates"]]
@@ -157,9 +171,12 @@ class Supervisor:
         killed, left = family.end(
             self._family, patience=FAMILY_PATIENCE_S, limit=FAMILY_LIMIT_S, reap=self._reap
         )
-        occupied = self._wait_for_memory() if self._lease else []
+        limit = max(grace, MEMORY_LIMIT_S)
+        occupied = self._wait_for_memory(limit) if self._lease else []
         if self._lease and not left and not occupied:
             self._lease.release()
+        if self._keeping is not None:
+            self._keeping.forget()
         self._say(
             event="stopped",
             overstayed=overstayed,
@@ -186,7 +203,7 @@ class Supervisor:
         by_mark = family.marked(self._mark) if self._mark else ()
         return tuple({p.pid: p for p in (*family.descendants(os.getpid()), *by_mark)}.values())
 
-    def _wait_for_memory(self) -> list[str]:
+    def _wait_for_memory(self, limit: float) -> list[str]:
         """Wait until the leased GPUs are as empty as before; return what is not."""
         from pytest_llmperf.gpu import session
 
@@ -195,13 +212,7 @@ class Supervisor:
             if nvml is None:
                 return []
             return wait_for_memory(
-                self._lease.gpus,
-                lambda: {
-                    gpu.uuid: (gpu.memory_used, tuple(map(_named, gpu.processes)))
-                    for gpu in nvml.gpus()
-                },
-                limit=MEMORY_LIMIT_S,
-                reap=self._reap,
+                self._lease.gpus, lambda: use_of(nvml.gpus()), limit=limit, reap=self._reap
             )
 
     # -- processes and pipes ---------------------------------------------------------------
@@ -236,42 +247,6 @@ class Supervisor:
             os.write(1, json.dumps(event).encode() + b"\n")
         except BrokenPipeError:
             return  # pytest is gone; what is left to do is done all the same
-
-
-def wait_for_memory(
-    gpus: tuple[Candidate, ...],
-    read: Callable[[], Mapping[str, Use]],
-    *,
-    limit: float,
-    reap: Callable[[], object] = lambda: None,
-) -> list[str]:
-    """Wait until each GPU has no more memory in use than before its lease.
-
-    ``read`` maps UUIDs to the use now; a GPU it does not know counts as free. Return a line
-    for each GPU that is not free after ``limit`` seconds.
-    """
-    deadline = time.monotonic() + limit
-    while True:
-        reap()
-        use = read()
-        occupied = [gpu for gpu in gpus if _surplus(gpu, use) > MEMORY_TOLERANCE]
-        if not occupied:
-            return []
-        if time.monotonic() >= deadline:
-            return [
-                f"{gpu} has {_surplus(gpu, use) / 2**30:.2f} GiB more in use than before the "
-                f"launch, by pid {', '.join(use[gpu.uuid][1]) or 'unknown'}"
-                for gpu in occupied
-            ]
-        time.sleep(MEMORY_LOOK_S)
-
-
-def _surplus(gpu: Candidate, use: Mapping[str, Use]) -> int:
-    return use[gpu.uuid][0] - gpu.used if gpu.uuid in use else 0
-
-
-def _named(process: GpuProcess) -> str:
-    return str(family.member(process.pid) or process.pid)
 
 
 def _kill(pid: int, number: signal.Signals) -> None:

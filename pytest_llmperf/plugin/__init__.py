@@ -32,6 +32,17 @@ def pytest_configure(config: pytest.Config) -> None:
     options.check(config)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Plan in one process; with --llmperf-stop-servers end kept servers, and that is all."""
+    options.plan_in_one_process(config)
+    if options.value(config, "stop-servers"):
+        from pytest_llmperf.plugin.keeping import stop_servers
+
+        return stop_servers(config)
+    return None
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say where relative paths start from, if that is not the rootdir shown."""
     home = options.home(config)
@@ -53,11 +64,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of one campaign in one xdist group; skip what this host cannot run."""
+    """Keep the tests of one campaign in one xdist group."""
     if options.any_case(items):
-        from pytest_llmperf.plugin.session import session_of
+        from pytest_llmperf.plugin.collecting import arrange
 
-        session_of(config).arrange(items)
+        arrange(config, items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -65,7 +76,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if options.any_case(session.items):
         from pytest_llmperf.plugin.session import session_of
 
-        session_of(session.config).plan(session.items)
+        session_of(session.config).collect(session.items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Tell the plan before anything is measured; with --llmperf-plan end there."""
+    if options.any_case(session.items) or options.value(session.config, "plan"):
+        from pytest_llmperf.plugin.session import session_of
+
+        return session_of(session.config).tell_plan(session)
+    return None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,7 +11,7 @@ import pytest
 from pytest_llmperf.campaign import Gate
 from pytest_llmperf.engines import ENGINES
 from pytest_llmperf.errors import SpecError, UsageError
-from pytest_llmperf.metrics import figure
+from pytest_llmperf.metrics import figure, gated_figures
 from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.model.traffic import TrafficSpec
 from pytest_llmperf.plugin import options
@@ -78,11 +78,12 @@ def _cases(marker: pytest.Mark, metafunc: pytest.Metafunc) -> list[Case]:
         )
     if against and "llm_verdict" in fixtures:
         raise SpecError("against= makes a comparison: use llm_comparison, not llm_verdict")
-    gate = _gate(words.get("gate"))
-    reference = tuple(_adapted(server, metafunc.config) for server in against)
+    chosen = _gate(words.get("gate"))
+    reference = [_adapted(server, metafunc.config) for server in against]
+    groups = [(*reference, _adapted(server, metafunc.config)) for server in servers]
     return [
-        Case((*reference, _adapted(server, metafunc.config)), _cut(one, metafunc.config), gate)
-        for server in servers
+        Case(group, _cut(one, metafunc.config), chosen or _default_gate(group))
+        for group in groups
         for one in (traffic or [None])
     ]
 
@@ -102,9 +103,10 @@ def _several(name: str, given: Any, kind: type) -> list[Any]:
     return values
 
 
-def _gate(given: Any) -> Gate:
+def _gate(given: Any) -> Gate | None:
+    """Return what the marker's ``gate=`` chooses, None where it does not say."""
     if given is None:
-        return Gate()
+        return None
     if isinstance(given, str):
         given = [given]
     tolerances = dict(given) if isinstance(given, Mapping) else {}
@@ -112,6 +114,13 @@ def _gate(given: Any) -> Gate:
         if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
             raise SpecError(f"gate: tolerance of {name} is {tolerance!r}, not a share such as 0.05")
     return Gate(figures=tuple(figure(name) for name in given), tolerances=tolerances)
+
+
+def _default_gate(servers: tuple[ServerSpec, ...]) -> Gate:
+    """Gate what these servers can have: a figure that never comes costs the others power."""
+    known = [server for server in servers if ENGINES[server.engine].managed]
+    shared = [gated_figures(server.arguments) for server in known] or [gated_figures()]
+    return Gate(tuple(of for of in shared[0] if all(of in figures for figures in shared)))
 
 
 def _adapted(server: ServerSpec, config: pytest.Config) -> ServerSpec:

@@ -1,4 +1,4 @@
-"""Every option: its flag, its ini value, its default; and what can be checked without work."""
+"""What the options say, and what of it can be checked without work."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import secrets
 import shlex
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from pytest_llmperf.plugin.flags import OPTIONS, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,59 +29,7 @@ RUN_ID: pytest.StashKey[str] = pytest.StashKey()
 NOTHING_JUDGED = 1
 """Exit status of a GPU session that judged nothing: not pytest's 5, which CI tools forgive."""
 
-
-@dataclass(frozen=True)
-class Option:
-    """One option. ``kind``: how its value is written."""
-
-    name: str
-    help: str
-    kind: Literal["text", "count", "seconds", "flag", "pairs", "path"] = "text"
-    default: Any = None
-    choices: tuple[str, ...] = ()
-    metavar: str | None = None
-
-    @property
-    def flag(self) -> str:
-        """The command-line flag."""
-        return f"--llmperf-{self.name}"
-
-    @property
-    def ini(self) -> str:
-        """The ini value's name."""
-        return f"llmperf_{self.name.replace('-', '_')}"
-
-
-OPTIONS = (
-    Option("engine", "engine of every server: vllm, sim or attach (default: as the suite says, "
-           "which is vllm for vllm(...))", metavar="ENGINE"),
-    Option("vllm", "the vllm executable (default: the one on PATH)", metavar="PATH"),
-    Option("base-url", "URL of the running server that engine attach measures", metavar="URL"),
-    Option("model", "where a model lies on this runner (repeatable)", "pairs", (),
-           metavar="NAME=PATH"),
-    Option("server-args", "appended to every server's arguments", default="", metavar="ARGS"),
-    Option("prompts", "cut every traffic to N prompts, for a rehearsal: its digest differs, so it "
-           "meets no baseline of the whole traffic", "count", metavar="N"),
-    Option("launches", "launches of each server (default 3)", "count", metavar="N"),
-    Option("replays", "replays of each traffic a launch (default 3)", "count", metavar="N"),
-    Option("startup-timeout", "how long a server may take to be ready (default 600)", "seconds",
-           600.0, metavar="S"),
-    Option("stall-timeout", "how long a stream may stay silent (default 60)", "seconds", 60.0,
-           metavar="S"),
-    Option("accept", "add this run as a night of the baseline; never an invalid, violating or "
-           "regressed result", "flag", default=False),
-    Option("baselines", "folder of the baselines (default: baselines)", "path", "baselines",
-           metavar="DIR"),
-    Option("report", "folder of the report (default: .llmperf/report)", "path", ".llmperf/report",
-           metavar="DIR"),
-    Option("runs", "folder of the runs' artifacts (default: .llmperf/runs)", "path",
-           ".llmperf/runs", metavar="DIR"),
-    Option("lease-timeout", "how long to wait for GPUs that others have leased (default 600)",
-           "seconds", 600.0, metavar="S"),
-    Option("inconclusive", "what an inconclusive verdict does (default skip, and the third night "
-           "in a row fails; fail for a comparison)", choices=("skip", "fail", "pass")),
-    Option("strict", "a missing baseline fails", "flag", default=False),
-)  # fmt: skip
+__all__ = ["OPTIONS"]
 
 
 def add(parser: pytest.Parser) -> None:
@@ -110,30 +59,9 @@ def value(config: pytest.Config, name: str) -> Any:
     if given is None or given in ("", []):
         given = option.default
     try:
-        return _read(option, given, home(config))
+        return read(option, given, home(config))
     except ValueError as error:
         raise pytest.UsageError(f"{option.flag} (ini {option.ini}): {error}") from None
-
-
-def _read(option: Option, given: Any, root: Path) -> Any:
-    if given is None:
-        return None
-    if option.choices and given not in option.choices:
-        raise ValueError(f"{given!r} is none of {', '.join(option.choices)}")
-    if option.kind == "count":
-        if not re.fullmatch(r"[1-9]\d*", str(given)):
-            raise ValueError(f"{given!r} is not a number of at least 1")
-        return int(given)
-    if option.kind == "seconds":
-        seconds = _number(given)
-        if not seconds > 0:
-            raise ValueError(f"{given!r} is not a number of seconds above 0")
-        return seconds
-    if option.kind == "path":
-        return root / os.path.expanduser(given)  # noqa: PTH111 - one joins and expands
-    if option.kind == "pairs":
-        return dict(_pair(text) for text in given)
-    return given
 
 
 def home(config: pytest.Config) -> Path:
@@ -154,20 +82,6 @@ def home(config: pytest.Config) -> Path:
     return started_in
 
 
-def _number(text: Any) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, path = text.partition("=")
-    if not (name and equals and path):
-        raise ValueError(f"{text!r} is not NAME=PATH")
-    return name, os.path.expanduser(path)  # noqa: PTH111 - stays a string, as given
-
-
 def check(config: pytest.Config) -> None:
     """Read every option once, so that a bad one is told before anything is collected."""
     if all(config.getoption(option.flag) in (None, []) for option in OPTIONS) and not any(
@@ -178,6 +92,21 @@ def check(config: pytest.Config) -> None:
         value(config, option.name)
     server_arguments(config)
     _check_engine(value(config, "engine"), value(config, "base-url"))
+    if value(config, "keep-servers"):
+        _check_keeping(config)
+
+
+def _check_keeping(config: pytest.Config) -> None:
+    if os.environ.get("CI"):
+        raise pytest.UsageError(
+            "--llmperf-keep-servers is for writing tests, and CI is set: a kept server outlives "
+            "the job, holds its GPUs and gives no launches. Leave the option away on CI runners"
+        )
+    if value(config, "accept"):
+        raise pytest.UsageError(
+            "--llmperf-accept and --llmperf-keep-servers exclude each other: a kept server's "
+            "launches are no launches, and must not become a night of the baseline"
+        )
 
 
 def _check_engine(engine: str | None, base_url: str | None) -> None:
@@ -243,13 +172,27 @@ def wants_gpu(config: pytest.Config) -> bool:
     return bool(re.search(r"\bgpu\b", expression)) and not re.search(r"\bnot\s+gpu\b", expression)
 
 
+def measures_nothing(config: pytest.Config) -> bool:
+    """Whether this session is asked to collect or to plan, and to stop there."""
+    return bool(config.option.collectonly or value(config, "plan"))
+
+
+def plan_in_one_process(config: pytest.Config) -> None:
+    """Leave ``-n`` away for a plan: it is made of collected tests, which only workers have.
+
+    Called before or after xdist reads its own options.
+    """
+    if value(config, "plan") and hasattr(config.option, "numprocesses"):
+        config.option.numprocesses, config.option.dist, config.option.tx = 0, "no", []
+
+
 def refuse_empty(session: pytest.Session) -> None:
     """End a session that was asked for GPU tests and judged nothing with an error.
 
-    An xdist worker is no session, and one that only collects is not meant to judge.
+    An xdist worker is no session, and one that only collects or plans is not meant to judge.
     """
     config = session.config
-    if not wants_gpu(config) or hasattr(config, "workerinput") or config.option.collectonly:
+    if not wants_gpu(config) or hasattr(config, "workerinput") or measures_nothing(config):
         return
     if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = NOTHING_JUDGED

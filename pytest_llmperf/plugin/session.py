@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
@@ -12,7 +13,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_llmperf import gpu
 from pytest_llmperf.campaign import (
     CampaignResult,
     CampaignSpec,
@@ -22,15 +22,16 @@ from pytest_llmperf.campaign import (
     run_campaign,
 )
 from pytest_llmperf.engines import ENGINES
-from pytest_llmperf.errors import LlmPerfError, SpecError
-from pytest_llmperf.gate import session_alpha
+from pytest_llmperf.errors import SpecError
 from pytest_llmperf.launch import LaunchSettings, RunningServer, launch, read_machine
 from pytest_llmperf.model.machine import Machine
 from pytest_llmperf.model.server import ServerSpec
-from pytest_llmperf.model.traffic import TrafficSpec
 from pytest_llmperf.plugin import options
-from pytest_llmperf.plugin.cases import NEEDS_TRAFFIC, Case
+from pytest_llmperf.plugin.cases import Case
+from pytest_llmperf.plugin.collecting import Collected
+from pytest_llmperf.plugin.keeping import keep_of, kept_lines, marked
 from pytest_llmperf.plugin.ledger import Ledger
+from pytest_llmperf.plugin.own_server import OwnServer
 from pytest_llmperf.plugin.terminal import Terminal, summary
 from pytest_llmperf.store.runs import RunFolder, RunHeader
 
@@ -51,16 +52,14 @@ class Session:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._plan = Plan(
-            self.option("launches") or Plan().launches, self.option("replays") or Plan().replays
+            1 if self.option("keep-servers") else self.option("launches") or Plan().launches,
+            self.option("replays") or Plan().replays,
         )
-        self._wanted: dict[tuple[ServerSpec, ...], dict[TrafficSpec, None]] = {}
-        self.alpha = session_alpha(1)
+        self.collected = Collected()
         self.terminal = Terminal(config)
         self._results: dict[tuple[ServerSpec, ...], CampaignResult] = {}
         self._complaint: str | None = None
-        self._server_kept = ExitStack()
-        self._server_running: RunningServer | None = None
-        self._servers_started = 0
+        self._own = OwnServer(self._start_own)
         self._closing: Closing | None = None
 
     def option(self, name: str) -> Any:
@@ -74,66 +73,43 @@ class Session:
 
     # -- before the first test -----------------------------------------------------------
 
-    def arrange(self, items: list[pytest.Item]) -> None:
-        """Keep the tests of one campaign in one xdist worker."""
-        if not self._config.pluginmanager.has_plugin("xdist"):
-            return
-        for item in items:
-            if (case := _case(item)) is not None:
-                group = CampaignSpec(case.servers, ()).label
-                item.add_marker(pytest.mark.xdist_group(group))
-
-    def _require_gpus(self, item: pytest.Item, case: Case) -> None:
-        found = len(gpu.gpus())
-        if not found and options.wants_gpu(self._config):
-            raise SpecError(
-                "-m gpu on a host without GPUs: NVML shows none. Run it on a GPU runner, or "
-                "rehearse with --llmperf-engine sim"
-            )
-        needed = max(server.gpus for server in case.servers)
-        if found < needed:
-            reason = f"{case.server.name} needs {needed} GPU(s), this host has {found}"
-            item.add_marker(pytest.mark.skip(reason=reason))
-
-    def plan(self, items: list[pytest.Item]) -> None:
+    def collect(self, items: list[pytest.Item]) -> None:
         """Learn what the selected tests want; refuse what cannot be.
 
         Raise pytest.UsageError. An xdist worker cannot end a session: there every test of ours
         ends with the complaint instead.
         """
         try:
-            self._plan_for(items)
+            self.collected.learn(self._config, items)
         except SpecError as error:
             if not hasattr(self._config, "workerinput"):
                 raise pytest.UsageError(str(error)) from None
             self._complaint = str(error)
 
-    def _plan_for(self, items: list[pytest.Item]) -> None:
-        judged = 0
-        servers: dict[str, ServerSpec] = {}
-        traffics: dict[str, TrafficSpec] = {}
-        for item in items:
-            if (case := _case(item)) is None or item.get_closest_marker("skip"):
-                continue
-            if item.get_closest_marker("gpu") and ENGINES[case.server.engine].uses_gpu:
-                self._require_gpus(item, case)
-            for server in case.servers:
-                _same("server", servers, server.name, server)
-            if case.traffic is not None and NEEDS_TRAFFIC & set(_fixtures(item)):
-                _same("traffic", traffics, case.traffic.name, case.traffic)
-                self._wanted.setdefault(case.servers, {})[case.traffic] = None
-            if "llm_verdict" in _fixtures(item):
-                judged += sum(not of.exact for of in case.gate.figures)
-        self.alpha = session_alpha(max(judged, 1))
-        for name in ("runs", "report", "baselines"):
-            if (folder := self.option(name)).exists() and not folder.is_dir():
-                raise SpecError(f"--llmperf-{name}: {folder} is no folder")
-        attached = [server.name for server in servers.values() if server.engine == "attach"]
-        if len(attached) > 1:
-            raise SpecError(
-                f"{' and '.join(attached)} would both be the one server at --llmperf-base-url: "
-                "attach to one server a session, and choose its tests with -k"
-            )
+    @property
+    def alpha(self) -> float:
+        """False alarms each figure may raise, from the session's size."""
+        return self.collected.alpha
+
+    def tell_plan(self, session: pytest.Session) -> bool | None:
+        """Tell the plan; return True where the session ends with it.
+
+        An error of the collection comes first, and is pytest's to tell.
+        """
+        broken = session.testsfailed and not self._config.option.continue_on_collection_errors
+        if broken or hasattr(self._config, "workerinput"):
+            return None
+        from pytest_llmperf.plugin.planning import Planner
+
+        planner = Planner(self, self._plan)
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if self.option("plan") and reporter is not None:
+            planner.tell(reporter)
+        elif self.collected.campaigns and not options.measures_nothing(self._config):
+            planner.foretell(self.terminal.announce)
+            if self.option("keep-servers"):
+                self.terminal.announce("kept servers: 1 launch of each, and no night to accept")
+        return True if self.option("plan") else None
 
     # -- measuring -------------------------------------------------------------------------
 
@@ -141,7 +117,7 @@ class Session:
     def folder(self) -> RunFolder:
         """This run's artifacts, made when the first campaign starts."""
         folder = RunFolder.create(self.option("runs"), options.run_id(self._config))
-        engines = {ENGINES[s.engine].simulated for servers in self._wanted for s in servers}
+        engines = {ENGINES[server.engine].simulated for server in self.collected.servers}
         folder.write_header(
             RunHeader(
                 id=options.run_id(self._config),
@@ -158,7 +134,7 @@ class Session:
         return folder
 
     def _header_machine(self) -> Machine:
-        servers = [server for wanted in self._wanted for server in wanted]
+        servers = self.collected.servers
         # A run on several engines is shown under the first; each baseline has its own.
         return self.machine(servers[0]) if servers else _host(simulated=False)
 
@@ -179,7 +155,9 @@ class Session:
             models=self.option("model"),
             base_url=self.option("base-url"),
             startup_timeout=self.option("startup-timeout"),
+            stop_timeout=self.option("stop-timeout"),
             lease_timeout=self.option("lease-timeout"),
+            keep=keep_of(self._config),
             api_key=os.environ.get("LLMPERF_API_KEY"),
         )
         return Tools(
@@ -190,13 +168,18 @@ class Session:
         """Return the campaign of this case's server(s), run at the first call."""
         self._require_runnable()
         if case.servers not in self._results:
-            self._stop_kept()
-            spec = CampaignSpec(case.servers, tuple(self._wanted[case.servers]))
+            self._own.stop()
+            spec = CampaignSpec(case.servers, tuple(self.collected.campaigns[case.servers]))
             try:
-                self._results[case.servers] = run_campaign(spec, self._plan, self._tools)
+                result = run_campaign(spec, self._plan, self._tools)
+                self._results[case.servers] = self._kept(result, case)
             except Exception as error:  # noqa: BLE001 - a full disk, say: told once a server
                 self._results[case.servers] = CampaignResult((), {}, error)
         return self._results[case.servers]
+
+    def _kept(self, result: CampaignResult, case: Case) -> CampaignResult:
+        """Return the result; with the caveat where its servers are kept ones."""
+        return marked(result, case.servers) if self.option("keep-servers") else result
 
     def _require_runnable(self) -> None:
         dist = getattr(self._config, "workerinput", {}).get("llmperf_dist", "loadgroup")
@@ -210,29 +193,15 @@ class Session:
             pytest.fail(self._complaint, pytrace=False)
 
     def running(self, case: Case) -> RunningServer:
-        """Return this case's server, running; kept until another is asked for."""
+        """Return this case's server, running; it stays until another is asked for."""
         self._require_runnable()
-        try:
-            if self._server_running is None or self._server_running.spec != case.server:
-                self._start_kept(case.server)
-            assert self._server_running is not None  # noqa: S101 - tells the type checker
-            self._server_running.check_alive()
-        except LlmPerfError as error:
-            self._server_running = None
-            pytest.fail(str(error), pytrace=False)
-        return self._server_running
+        return self._own.running(case.server)
 
-    def _start_kept(self, server: ServerSpec) -> None:
-        self._stop_kept()
-        self._servers_started += 1
-        folder = self.folder.launch("llm_server", server.name, self._servers_started).path
-        self._server_running = self._server_kept.enter_context(
-            launch(server, folder, self._tools.settings)
-        )
-
-    def _stop_kept(self) -> None:
-        self._server_running = None
-        self._server_kept.close()
+    def _start_own(self, server: ServerSpec, number: int) -> AbstractContextManager[RunningServer]:
+        folder = self.folder.launch("llm_server", server.name, number).path
+        self.terminal.progress(f"{server.name} for llm_server: starting")
+        settings = replace(self._tools.settings, on_progress=self.terminal.progress)
+        return launch(server, folder, settings)
 
     def result_of(self, case: Case) -> CampaignResult | None:
         """Return the campaign of this case so far, None where none has run."""
@@ -251,7 +220,7 @@ class Session:
         from pytest_llmperf.plugin.closing import Closing
 
         self._closing = Closing(session)
-        self._closing.step("a server was not stopped", self._stop_kept)
+        self._closing.step("a server was not stopped", self._own.stop)
         if "ledger" in self.__dict__:
             self._closing.step("a baseline was not written", self.ledger.accept_all)
         if not hasattr(self._config, "workerinput"):
@@ -261,6 +230,8 @@ class Session:
         """Show every verdict, and where run and report are."""
         if self._closing is not None:
             summary(reporter, options.run_path(self._config), self._closing)
+            for line in kept_lines(self._config):
+                reporter.write_line(line, yellow=True)
 
     @property
     def report_folder(self) -> Path:
@@ -269,28 +240,10 @@ class Session:
         return folder
 
 
-def _case(item: pytest.Item) -> Case | None:
-    callspec = getattr(item, "callspec", None)
-    case = callspec.params.get("llm_case") if callspec else None
-    return case if isinstance(case, Case) else None
-
-
-def _fixtures(item: pytest.Item) -> list[str]:
-    return list(getattr(item, "fixturenames", ()))
-
-
 @cache
 def _host(*, simulated: bool) -> Machine:
     """Return this host's fingerprint, read once: hardware does not change under a session."""
     return read_machine(simulated=simulated)
-
-
-def _same(kind: str, seen: dict[str, Any], name: str, spec: Any) -> None:
-    if seen.setdefault(name, spec) != spec:
-        raise SpecError(
-            f"two {kind}s are named {name!r}, but a name is a {kind}'s identity in baselines and "
-            f"history. Rename one of:\n  {seen[name]}\n  {spec}"
-        )
 
 
 def _shown(value: Any) -> Any:

@@ -34,9 +34,18 @@ class Terminal:
         self._quiet = bool(os.environ.get("CI")) or config.get_verbosity() < 0
 
     def progress(self, text: str) -> None:
-        """Say one line, past pytest's capturing."""
+        """Say one of many lines, past pytest's capturing; not under CI, nor with -q."""
+        if not self._quiet:
+            self._say(text)
+
+    def announce(self, text: str) -> None:
+        """Say what belongs into a log under CI too; not with -q."""
+        if self._config.get_verbosity() >= 0:
+            self._say(text)
+
+    def _say(self, text: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if self._quiet or reporter is None:
+        if reporter is None:
             return
         capture = self._config.pluginmanager.get_plugin("capturemanager")
         if capture is None:

@@ -34,7 +34,12 @@ class PastRuns:
     """The last runs under a folder. Files that are damaged or not there are passed over."""
 
     def __init__(self, root: Path) -> None:
-        self._runs = list_runs(root)[:MOST_RUNS] if root.is_dir() else []
+        runs = list_runs(root)[:MOST_RUNS] if root.is_dir() else []
+        self._runs = [
+            (run, Machine.of(header.get("machine") or {}))
+            for run in runs
+            for header in _readable([run / "header.json"])
+        ]
 
     def startups(self, server: ServerSpec, machine: Machine | None) -> Took | None:
         """Return how long each start of the server took in the newest run that has any.
@@ -86,11 +91,9 @@ class PastRuns:
                         yield replay
 
     def _of(self, machine: Machine | None) -> Iterator[Path]:
-        for run in self._runs:
-            for header in _readable([run / "header.json"]):
-                there = Machine.of(header.get("machine") or {})
-                if machine is None or not machine.differences(there):
-                    yield run
+        for run, there in self._runs:
+            if machine is None or not machine.differences(there):
+                yield run
 
 
 def _same_server(launch: dict[str, Any], server: ServerSpec) -> bool:

@@ -1,4 +1,6 @@
-"""A process that launches a fake server and is then killed: ``launching.py FOLDER [--fork]``.
+"""A process that launches a fake server and is then killed.
+
+``launching.py FOLDER [--fork] [--keep SHELVES]``
 
 It writes ``pids``: its own, the server's, the supervisor's, and that of a forked copy.
 """
@@ -15,13 +17,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 from conftest import FakeEngine
 
 from pytest_llmperf.launch import LaunchSettings, family, launch_engine
+from pytest_llmperf.launch.settings import Keep
 from pytest_llmperf.model.server import ServerSpec
 
 
 def main() -> None:
     folder = Path(sys.argv[1])
     spec = ServerSpec.of("fake", "fake", "some/model", ["--escape", str(folder / "escaped")])
-    settings = LaunchSettings(startup_timeout=60, stop_timeout=5)
+    keep = Keep(Path(sys.argv[3])) if "--keep" in sys.argv else None
+    settings = LaunchSettings(startup_timeout=60, stop_timeout=5, keep=keep)
     with launch_engine(FakeEngine(), spec, folder, settings) as running:
         assert running.pid is not None
         server = family.member(running.pid)

@@ -10,13 +10,15 @@ import pytest
 from pytest_llmperf.launch import family
 
 SLEEP = [sys.executable, "-S", "-c", "import time; print('up', flush=True); time.sleep(600)"]
+HERE = f"here-{os.getpid()}"
+"""A mark that no other test run on this host uses."""
 
 
 @pytest.fixture
 def sleeper(tmp_path):
-    """Return a started child that carries the mark ``here``."""
+    """Return a started child that carries the mark."""
     child = subprocess.Popen(
-        SLEEP, env={**os.environ, "LLMPERF_LAUNCH": "here"}, stdout=subprocess.PIPE
+        SLEEP, env={**os.environ, "LLMPERF_LAUNCH": HERE}, stdout=subprocess.PIPE
     )
     child.stdout.readline()
     yield child
@@ -50,13 +52,13 @@ def test_a_name_with_parentheses_is_read(monkeypatch, tmp_path):
 def test_children_are_descendants_and_bear_the_mark(sleeper):
     """A process is found under its parent, and by its mark wherever it is."""
     assert sleeper.pid in {process.pid for process in family.descendants(os.getpid())}
-    assert [process.pid for process in family.marked("here")] == [sleeper.pid]
+    assert [process.pid for process in family.marked(HERE)] == [sleeper.pid]
     assert family.marked("her") == ()
 
 
 def test_a_marked_process_is_ended(sleeper):
     """What is left of a launch is killed, and nobody is left."""
-    assert family.end_marked("here") == ()
+    assert family.end_marked(HERE) == ()
     assert sleeper.wait(10) == -signal.SIGKILL
 
 
@@ -65,7 +67,7 @@ def test_a_zombie_counts_as_gone(sleeper):
     sleeper.kill()
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert not family.member(sleeper.pid).alive
-    assert family.end(lambda: family.marked("here"), patience=0, limit=5) == ((), ())
+    assert family.end(lambda: family.marked(HERE), patience=0, limit=5) == ((), ())
 
 
 def test_a_later_process_of_the_same_pid_is_spared(sleeper):
@@ -80,7 +82,7 @@ def test_a_later_process_of_the_same_pid_is_spared(sleeper):
 def test_who_does_not_go_is_told(sleeper, monkeypatch):
     """After the limit those that are left are named, with those that were shot at."""
     monkeypatch.setattr(family, "send", lambda *_: None)
-    killed, left = family.end(lambda: family.marked("here"), patience=0, limit=0.2)
+    killed, left = family.end(lambda: family.marked(HERE), patience=0, limit=0.2)
     assert [process.pid for process in killed] == [sleeper.pid]
     assert [process.pid for process in left] == [sleeper.pid]
 
@@ -88,7 +90,7 @@ def test_who_does_not_go_is_told(sleeper, monkeypatch):
 def test_who_was_found_once_is_looked_after_to_the_end(sleeper, monkeypatch):
     """A process that is being killed loses its mark before it has let go of its memory."""
     monkeypatch.setattr(family, "send", lambda *_: None)
-    found = iter([family.marked("here")])
+    found = iter([family.marked(HERE)])
     _, left = family.end(lambda: next(found, ()), patience=0, limit=0.2)
     assert [process.pid for process in left] == [sleeper.pid]
 
@@ -96,5 +98,5 @@ def test_who_was_found_once_is_looked_after_to_the_end(sleeper, monkeypatch):
 def test_who_goes_in_time_is_not_killed(sleeper):
     """Patience lets a process end by itself."""
     sleeper.terminate()
-    killed, left = family.end(lambda: family.marked("here"), patience=10, limit=5)
+    killed, left = family.end(lambda: family.marked(HERE), patience=10, limit=5)
     assert (killed, left) == ((), ())

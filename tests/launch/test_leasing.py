@@ -11,6 +11,8 @@ from pytest_llmperf.errors import LeaseError
 from pytest_llmperf.gpu import Gpu, GpuProcess
 from pytest_llmperf.launch import Host, family, launch_engine
 from pytest_llmperf.launch.leasing import gpus_needed
+from pytest_llmperf.launch.settings import Keep
+from pytest_llmperf.launch.shelf import end_kept, kept_servers
 
 GIB = 1 << 30
 
@@ -95,6 +97,36 @@ def test_a_killed_supervisor_frees_its_lease(engine, fake, settings, tmp_path, h
         with launch_engine(engine, fake(), tmp_path / "2", both, host) as second:
             second.check_alive()
             assert gone(escaped)
+
+
+def test_an_idle_kept_server_makes_room(engine, fake, settings, tmp_path, host, gone):
+    """For a server that is kept too; whoever keeps none waits, and reads what ends it."""
+    folder = tmp_path / "servers"
+    both = replace(settings, gpus=2)
+    keeping = replace(both, keep=Keep(folder))
+    with launch_engine(engine, fake(name="first"), tmp_path / "1", keeping, host) as first:
+        pass
+    with (
+        pytest.raises(LeaseError, match=f"by server 'first' .*, kept in {folder}: pytest --llm"),
+        launch_engine(engine, fake(name="second"), tmp_path / "2", both, host),
+    ):
+        pass
+    said: list[str] = []
+    telling = replace(keeping, on_progress=said.append)
+    with launch_engine(engine, fake(name="second"), tmp_path / "3", telling, host) as second:
+        assert gone(first.pid)
+        assert "kept server first was ended: its GPUs are needed" in said
+        with (
+            pytest.raises(LeaseError, match="too few are free"),
+            launch_engine(engine, fake(name="third"), tmp_path / "4", keeping, host),
+        ):
+            pass  # the second is in use
+        second.check_alive()
+    (kept,) = kept_servers(folder)
+    assert (kept.name, kept.gpus) == ("second", 2)
+    assert end_kept(folder, kept, 5)
+    with launch_engine(engine, fake(), tmp_path / "5", both, host) as after:
+        after.check_alive()
 
 
 def test_how_many_gpus_are_needed(engine, fake, settings, host):

@@ -151,3 +151,9 @@ def test_a_supervisor_starts_with_the_standard_library():
 def _status(pid: int, field: str) -> str:
     lines = (family.PROC / str(pid) / "status").read_text().splitlines()
     return next(line.split()[1] for line in lines if line.startswith(f"{field}:"))
+
+
+@pytest.mark.parametrize(("grace", "longest"), [(5, 125), (30, 150), (60, 180), (200, 460)])
+def test_a_stop_is_waited_for_as_long_as_it_may_take(grace, longest):
+    """The grace, then a minute for the family and as much for the memory, or the grace again."""
+    assert supervision.longest_stop(grace) == longest

@@ -245,6 +245,24 @@ def test_without_xdist_strict_markers_hold(suite):
     suite.run(*options, "-k", "nothing").assert_outcomes(deselected=1)
 
 
+def test_times_that_a_launch_may_take_are_options(suite):
+    """They reach the launch that a test asks for."""
+    suite.write("""
+    from pytest_llmperf.plugin.session import session_of
+
+    def test_settings(request):
+        settings = session_of(request.config)._tools.settings
+        times = (settings.startup_timeout, settings.stop_timeout, settings.lease_timeout)
+        assert times == (7.0, 8.0, 9.0)
+    """)
+    options = (
+        "--llmperf-startup-timeout=7",
+        "--llmperf-stop-timeout=8",
+        "--llmperf-lease-timeout=9",
+    )
+    suite.collect(*options).assert_outcomes(passed=1)
+
+
 def test_a_url_is_one_server(suite):
     """Two names for it would be judged as two servers."""
     suite.write("""

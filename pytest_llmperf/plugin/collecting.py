@@ -1,0 +1,153 @@
+"""What the collected tests want: campaigns, servers of their own, figures judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_llmperf import gpu
+from pytest_llmperf.campaign import CampaignSpec, Gate
+from pytest_llmperf.engines import ENGINES
+from pytest_llmperf.errors import SpecError
+from pytest_llmperf.gate import EXACT_TOLERANCE, session_alpha
+from pytest_llmperf.model.metric import Figure
+from pytest_llmperf.model.server import ServerSpec
+from pytest_llmperf.model.traffic import TrafficSpec
+from pytest_llmperf.plugin import options
+from pytest_llmperf.plugin.cases import NEEDS_TRAFFIC, Case
+
+Servers = tuple[ServerSpec, ...]
+
+JUDGES = {"llm_verdict", "llm_comparison"}
+"""What can judge against nights. Whether a test asks for that is known once it has run, and alpha
+must be known before: the figures of each that could are counted."""
+
+
+class Collected:
+    """Learns from the selected tests, before any of them runs.
+
+    ``campaigns``: servers → the traffics wanted of them, in the tests' order. ``gates``: what
+    is judged against a baseline on which traffic. ``own``: servers of ``llm_server``.
+    ``judged``: figures that share the session's false alarms. ``skipped``: why tests will not
+    run here, one reason a test, as far as that is known.
+    """
+
+    def __init__(self) -> None:
+        self.campaigns: dict[Servers, dict[TrafficSpec, None]] = {}
+        self.gates: dict[Servers, dict[str, Gate]] = {}
+        self.own: dict[ServerSpec, None] = {}
+        self.judged = 0
+        self.skipped: list[str] = []
+
+    @property
+    def alpha(self) -> float:
+        """False alarms each judged figure may raise."""
+        return session_alpha(max(self.judged, 1))
+
+    @property
+    def servers(self) -> list[ServerSpec]:
+        """Every server of every campaign."""
+        return [server for servers in self.campaigns for server in servers]
+
+    def learn(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Learn what the selected tests want; raise SpecError for what cannot be."""
+        servers: dict[str, ServerSpec] = {}
+        traffics: dict[str, TrafficSpec] = {}
+        for item in items:
+            if (case := case_of(item)) is None:
+                continue
+            if not item.get_closest_marker("skip"):
+                _require_gpus(config, item, case)
+            if skip := item.get_closest_marker("skip"):
+                self.skipped.append(str(skip.kwargs.get("reason") or "".join(skip.args[:1])))
+                continue
+            for server in case.servers:
+                _same("server", servers, server.name, server)
+            self._add(case, set(getattr(item, "fixturenames", ())), traffics)
+        _check_folders(config)
+        _check_attached(servers)
+
+    def _add(self, case: Case, fixtures: set[str], traffics: dict[str, TrafficSpec]) -> None:
+        if case.traffic is not None and NEEDS_TRAFFIC & fixtures:
+            _same("traffic", traffics, case.traffic.name, case.traffic)
+            self.campaigns.setdefault(case.servers, {})[case.traffic] = None
+        if "llm_server" in fixtures:
+            self.own[case.server] = None
+        if JUDGES & fixtures:
+            self.judged += sum(not of.exact for of in case.gate.figures)
+            gates = self.gates.setdefault(case.servers, {})
+            known = gates.get(case.traffic_name)
+            gates[case.traffic_name] = _strictest(known, case.gate) if known else case.gate
+
+
+def arrange(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of one campaign in one xdist worker."""
+    if not config.pluginmanager.has_plugin("xdist"):
+        return
+    for item in items:
+        if (case := case_of(item)) is not None:
+            group = CampaignSpec(case.servers, ()).label
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def case_of(item: pytest.Item) -> Case | None:
+    """Return what a test is about, None for one that is not ours."""
+    callspec = getattr(item, "callspec", None)
+    case = callspec.params.get("llm_case") if callspec else None
+    return case if isinstance(case, Case) else None
+
+
+def _strictest(one: Gate, other: Gate) -> Gate:
+    """Return one gate for two tests that judge the same: all figures, the least tolerance."""
+    figures = tuple(dict.fromkeys((*one.figures, *other.figures)))
+    tolerances = {
+        of.name: min(_tolerance(gate, of) for gate in (one, other) if of in gate.figures)
+        for of in figures
+    }
+    return Gate(figures, tolerances)
+
+
+def _tolerance(gate: Gate, of: Figure) -> float:
+    return gate.tolerances.get(of.name, EXACT_TOLERANCE) if of.exact else gate.rule(of).tolerance
+
+
+def _require_gpus(config: pytest.Config, item: pytest.Item, case: Case) -> None:
+    """Skip what this host has too few GPUs for; a plan needs none."""
+    if not (item.get_closest_marker("gpu") and ENGINES[case.server.engine].uses_gpu):
+        return
+    found = len(gpu.gpus())
+    if not found and options.value(config, "plan"):
+        return
+    if not found and options.wants_gpu(config):
+        raise SpecError(
+            "-m gpu on a host without GPUs: NVML shows none. Run it on a GPU runner, rehearse "
+            "with --llmperf-engine sim, or see what it would cost with --llmperf-plan"
+        )
+    needed = max(server.gpus for server in case.servers)
+    if found < needed:
+        reason = f"{case.server.name} needs {needed} GPU(s), this host has {found}"
+        item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _same(kind: str, seen: dict[str, Any], name: str, spec: Any) -> None:
+    if seen.setdefault(name, spec) != spec:
+        raise SpecError(
+            f"two {kind}s are named {name!r}, but a name is a {kind}'s identity in baselines and "
+            f"history. Rename one of:\n  {seen[name]}\n  {spec}"
+        )
+
+
+def _check_folders(config: pytest.Config) -> None:
+    for name in ("runs", "report", "baselines"):
+        if (folder := options.value(config, name)).exists() and not folder.is_dir():
+            raise SpecError(f"--llmperf-{name}: {folder} is no folder")
+
+
+def _check_attached(servers: dict[str, ServerSpec]) -> None:
+    attached = [server.name for server in servers.values() if server.engine == "attach"]
+    if len(attached) > 1:
+        raise SpecError(
+            f"{' and '.join(attached)} would both be the one server at --llmperf-base-url: "
+            "attach to one server a session, and choose its tests with -k"
+        )
