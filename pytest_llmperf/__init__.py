@@ -16,14 +16,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_llmperf.datasets.custom import custom
+    from pytest_llmperf.datasets.multi_turn import multi_turn
     from pytest_llmperf.datasets.prefix_repetition import prefix_repetition
     from pytest_llmperf.datasets.random import random
     from pytest_llmperf.datasets.sharegpt import sharegpt
+    from pytest_llmperf.datasets.trace import trace
     from pytest_llmperf.engines.attach import attach
     from pytest_llmperf.engines.sim import sim
     from pytest_llmperf.engines.vllm import vllm
 
-__all__ = ["attach", "prefix_repetition", "random", "sharegpt", "sim", "vllm"]
+__all__ = [
+    "attach",
+    "custom",
+    "multi_turn",
+    "prefix_repetition",
+    "random",
+    "sharegpt",
+    "sim",
+    "trace",
+    "vllm",
+]
 
 
 def __getattr__(name: str) -> Any:
