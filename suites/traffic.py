@@ -17,8 +17,25 @@ PREFIX = prefix_repetition(
 )
 """Ten long beginnings, each shared by forty requests: what a prefix cache is for."""
 
-PREFILL = random("prefill-heavy", num_prompts=96, max_concurrency=8, input_len=4096, output_len=16)
+UNEQUAL = 0.25
+"""Lengths vary by a quarter: answers that end together would make the requests move in waves."""
+
+PREFILL = random(
+    "prefill-heavy",
+    num_prompts=96,
+    max_concurrency=8,
+    input_len=4096,
+    output_len=16,
+    range_ratio=UNEQUAL,
+)
 """Long prompts with short answers: retrieval, classification. Bound by compute."""
 
-DECODE = random("decode-heavy", num_prompts=64, max_concurrency=16, input_len=128, output_len=512)
+DECODE = random(
+    "decode-heavy",
+    num_prompts=64,
+    max_concurrency=16,
+    input_len=128,
+    output_len=512,
+    range_ratio=UNEQUAL,
+)
 """Short prompts with long answers: reasoning, code. Bound by memory bandwidth."""

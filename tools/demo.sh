@@ -8,8 +8,8 @@ home=.llmperf/demo
 rm -rf "$home"
 
 night() {
-    "${PYTEST:-pytest}" "$suites" -m gpu -q --no-header -p no:cacheprovider \
-        --llmperf-engine sim --llmperf-prompts 30 --llmperf-launches 2 --llmperf-replays 1 \
+    "${PYTEST:-pytest}" "$suites" -m gpu -q --no-header -p no:cacheprovider -n 2 --dist loadgroup \
+        --llmperf-engine sim --llmperf-prompts 30 --llmperf-launches 3 --llmperf-replays 1 \
         --llmperf-baselines "$home/baselines" --llmperf-runs "$home/runs" \
         --llmperf-report "$home/report" "$@"
 }

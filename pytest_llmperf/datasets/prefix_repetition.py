@@ -60,6 +60,14 @@ def prefix_repetition(
     }
     spec = TrafficSpec.of(name, "prefix_repetition", own, options)
     _read(spec)
+    # Asked here alone: a rehearsal may cut a suite's traffic to fewer prompts than prefixes.
+    require(
+        owner_of(spec),
+        (
+            num_prefixes <= spec.num_prompts,
+            f"num_prefixes is {num_prefixes}, more than the {spec.num_prompts} prompts",
+        ),
+    )
     return spec
 
 
@@ -95,10 +103,6 @@ def _read(spec: TrafficSpec) -> _Options:
         (
             options.prefix_len + options.suffix_len >= 1,
             "prefix_len and suffix_len are both 0; a prompt needs at least 1 token",
-        ),
-        (
-            options.num_prefixes <= spec.num_prompts,
-            f"num_prefixes is {options.num_prefixes}, more than the {spec.num_prompts} prompts",
         ),
     )
     return options

@@ -62,13 +62,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         parametrize(metafunc)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of one campaign in one xdist group."""
-    if options.any_case(items):
-        from pytest_llmperf.plugin.collecting import arrange
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, object, object]:
+    """Keep the tests of one campaign in one xdist worker."""
+    if not options.any_case(items):
+        return (yield)
+    from pytest_llmperf.plugin import grouping
 
-        arrange(config, items)
+    grouping.arrange(config, items)
+    result = yield
+    grouping.hold(config, items)
+    return result
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -44,6 +44,13 @@ class Case:
         return f"{self.server.name}/{self.traffic.name}" if self.traffic else self.server.name
 
 
+def case_of(item: pytest.Item) -> Case | None:
+    """Return what a test is about, None for one that is not ours."""
+    callspec = getattr(item, "callspec", None)
+    case = callspec.params.get("llm_case") if callspec else None
+    return case if isinstance(case, Case) else None
+
+
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Parametrise a test that uses our fixtures; raise CollectError for a marker that cannot be."""
     marker = metafunc.definition.get_closest_marker("llmperf")

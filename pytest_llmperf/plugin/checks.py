@@ -17,6 +17,7 @@ from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.model.verdict import Finding, Status, Verdict
 from pytest_llmperf.plugin import options
 from pytest_llmperf.plugin.cases import Case
+from pytest_llmperf.plugin.grouping import test_id
 from pytest_llmperf.store.baselines import NoBaseline
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def require_valid(session: Session, node: pytest.Item, case: Case, result: Campa
         findings = tuple(Finding("measurement", Status.INVALID, reason) for reason in reasons)
         caveats = caveats_of(result, case.servers, traffic)
         against = _against(case)
-        verdict = Verdict(node.nodeid, case.server.name, traffic, findings, caveats, against)
+        verdict = Verdict(test_id(node), case.server.name, traffic, findings, caveats, against)
         pytest.fail(session.ledger.record(verdict, case), pytrace=False)
 
 
@@ -75,7 +76,7 @@ class Check:
         """Everything asked so far, as one verdict; what could not be asked is in it too."""
         unasked = (Finding("check", Status.INVALID, text) for text in self.complaints)
         return Verdict(
-            self._node.nodeid,
+            test_id(self._node),
             self.case.server.name,
             self.case.traffic_name,
             (*unasked, *self._findings),
@@ -129,7 +130,7 @@ class VerdictCheck(Check):
         self.baseline = stored or self.baseline
         return self._add(
             judge_server(
-                self._node.nodeid,
+                test_id(self._node),
                 self.case.server,
                 self.case.traffic_name,
                 self.result,
@@ -182,7 +183,7 @@ class Comparison(Check):
             return self.verdict
         return self._add(
             judge_ratios(
-                self._node.nodeid,
+                test_id(self._node),
                 self._pair,
                 self.case.traffic_name,
                 self.result,
@@ -201,7 +202,7 @@ class Comparison(Check):
                 raise SpecError("expect(...) needs at_least= or at_most=")
             return self._add(
                 judge_comparison(
-                    self._node.nodeid,
+                    test_id(self._node),
                     self._pair,
                     self.case.traffic_name,
                     self.result,

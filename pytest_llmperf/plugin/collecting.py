@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_llmperf import gpu
-from pytest_llmperf.campaign import CampaignSpec, Gate
+from pytest_llmperf.campaign import Gate
 from pytest_llmperf.engines import ENGINES
 from pytest_llmperf.errors import SpecError
 from pytest_llmperf.gate import EXACT_TOLERANCE, session_alpha
@@ -15,7 +15,8 @@ from pytest_llmperf.model.metric import Figure
 from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.model.traffic import TrafficSpec
 from pytest_llmperf.plugin import options
-from pytest_llmperf.plugin.cases import NEEDS_TRAFFIC, Case
+from pytest_llmperf.plugin.cases import NEEDS_TRAFFIC, Case, case_of
+from pytest_llmperf.plugin.grouping import require_group
 
 Servers = tuple[ServerSpec, ...]
 
@@ -57,6 +58,7 @@ class Collected:
         for item in items:
             if (case := case_of(item)) is None:
                 continue
+            require_group(config, item)
             if not item.get_closest_marker("skip"):
                 _require_gpus(config, item, case)
             if skip := item.get_closest_marker("skip"):
@@ -79,23 +81,6 @@ class Collected:
             gates = self.gates.setdefault(case.servers, {})
             known = gates.get(case.traffic_name)
             gates[case.traffic_name] = _strictest(known, case.gate) if known else case.gate
-
-
-def arrange(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of one campaign in one xdist worker."""
-    if not config.pluginmanager.has_plugin("xdist"):
-        return
-    for item in items:
-        if (case := case_of(item)) is not None:
-            group = CampaignSpec(case.servers, ()).label
-            item.add_marker(pytest.mark.xdist_group(group))
-
-
-def case_of(item: pytest.Item) -> Case | None:
-    """Return what a test is about, None for one that is not ours."""
-    callspec = getattr(item, "callspec", None)
-    case = callspec.params.get("llm_case") if callspec else None
-    return case if isinstance(case, Case) else None
 
 
 def _strictest(one: Gate, other: Gate) -> Gate:

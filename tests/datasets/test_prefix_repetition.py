@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -64,3 +65,10 @@ def test_values_that_cannot_be_are_refused_at_once(options, complaint):
         prefix_repetition("x", **options)
     assert "traffic 'x'" in str(caught.value)
     assert complaint in str(caught.value)
+
+
+def test_a_rehearsal_may_cut_it_below_its_prefixes():
+    """Three prompts of a traffic with ten prefixes have three of them."""
+    whole = prefix_repetition("x", num_prompts=20, num_prefixes=10, prefix_len=4, suffix_len=2)
+    prompts = draw(replace(whole, num_prompts=3))
+    assert len({prompt.content[:4] for prompt in prompts}) == 3

@@ -1,4 +1,4 @@
-"""The command line and the memory budget, against the H200 logs of samples/."""
+"""The command line: vLLM's arguments, the simulation's own, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,19 +6,13 @@ import pytest
 
 from pytest_llmperf.engines import ENGINES, Place
 from pytest_llmperf.engines.sim import ENGINE, sim
-from pytest_llmperf.engines.sim.memory import Budget, StartError, plan_memory
+from pytest_llmperf.engines.sim.faults import Fault, parse_fault
 from pytest_llmperf.engines.sim.options import ArgumentsError, SimOptions, parse
-from pytest_llmperf.engines.sim.shapes import shape_of
 from pytest_llmperf.errors import SpecError
 
 
 def options(*words: str) -> SimOptions:
     return parse(words, {})
-
-
-def budget(*words: str) -> Budget:
-    asked = options(*words)
-    return plan_memory(shape_of(asked.model), asked)
 
 
 def test_arguments_have_vllms_names_and_forms():
@@ -59,7 +53,21 @@ def test_the_key_comes_from_the_environment_and_is_never_shown():
         (("M", "--slowdown", "0"), "argument --slowdown: invalid value: '0'"),
         (("M", "--sim-step-ms", "x"), "argument --sim-step-ms: invalid value: 'x'"),
         (("M", "N"), "unrecognized arguments: N"),
-        (("M", "--max-num-batched-tokens", "100"), "greater than or equal to max_num_seqs"),
+        (
+            ("M", "--max-num-batched-tokens", "100", "--max-num-seqs", "101"),
+            r"max_num_batched_tokens \(100\) must be greater than or equal to max_num_seqs \(101\)",
+        ),
+        (("M", "--sim-gpu", "b200"), "--sim-gpu: invalid choice: 'b200'"),
+        (("M", "--sim-gpu", "l40s", "--sim-interconnect", "nvlink"), "L40S has no NVLink"),
+        (("M", "--sim-fault", "boom"), "--sim-fault: a fault is KIND"),
+        (("M", "--sim-acceptance", "1.2"), "--sim-acceptance: invalid value: '1.2'"),
+        (("M", "--sim-acceptance", "0.5"), "needs --speculative-config"),
+        (("M", "--sim-speed", "2"), "unrecognized arguments: --sim-speed"),
+        (("M", "-pp", "2"), "--pipeline-parallel-size: .* no pipeline parallel, got 2"),
+        (("M", "--data-parallel-size=4"), "--data-parallel-size: .* no data parallel, got 4"),
+        (("M", "-sc", "{}"), "--speculative-config/-sc: a method or a model is needed"),
+        (("M", "--speculative-config.method", "ngram"), "as one JSON object"),
+        (("M", "--spec-method", "ngram"), "--spec-method: give --speculative-config"),
     ],
 )
 def test_bad_values_are_named(words: tuple[str, ...], complaint: str):
@@ -69,71 +77,103 @@ def test_bad_values_are_named(words: tuple[str, ...], complaint: str):
 
 
 @pytest.mark.parametrize(
-    ("model", "weights_gib", "kv_gib", "kv_tokens"),
+    ("words", "limits"),
     [
-        ("/models/qwen3-14b", 27.52, 99.27, 650_560),
-        ("/models/qwen3-14b-awq", 9.62, 117.17, 767_872),
+        ((), (8192, 1024)),
+        (("--sim-gpu", "h100"), (8192, 1024)),
+        (("--sim-gpu", "a100"), (2048, 256)),
+        (("--sim-gpu", "l40s"), (2048, 256)),
+        (("--max-num-batched-tokens", "512"), (512, 512)),
+        (("--max-num-seqs", "64"), (8192, 64)),
     ],
 )
-def test_the_budget_is_the_real_h200s(
-    model: str, weights_gib: float, kv_gib: float, kv_tokens: int
+def test_a_step_is_as_large_as_vllm_makes_it_on_that_gpu(
+    words: tuple[str, ...], limits: tuple[int, int]
 ):
-    """Within 0.1 % of what vLLM 0.25.1 logged for the same models on an H200."""
-    found = budget(model, "--max-model-len", "8192")
-    assert found.weights_gib == pytest.approx(weights_gib, rel=1e-3)
-    assert found.kv_gib == pytest.approx(kv_gib, rel=1e-3)
-    assert found.kv_tokens == pytest.approx(kv_tokens, rel=1e-3)
-    assert found.max_concurrency == pytest.approx(kv_tokens / 8192, rel=1e-3)
+    """8,192 tokens and 1,024 sequences from 70 GiB on, A100 excepted; sequences fit into tokens."""
+    asked = options("M-14B", *words)
+    assert (asked.max_num_batched_tokens, asked.max_num_seqs) == limits
+    assert "max_num_seqs" not in dict(options("M").given)
 
 
-def test_quantisation_and_parallelism_change_the_weights():
-    """FP8 halves the layers, not the embeddings; two GPUs halve all of it."""
-    base = budget("Qwen/Qwen3-14B")
-    assert budget("Qwen/Qwen3-14B-FP8").weights_gib == pytest.approx(15.2, abs=0.05)
-    assert budget("Qwen/Qwen3-14B", "-tp", "2").weights_gib == base.weights_gib / 2
-    assert budget("Qwen/Qwen3-14B", "--quantization", "awq").weights_gib == pytest.approx(
-        9.62, 1e-3
-    )
-    eight_bits = budget("Qwen/Qwen3-14B", "--kv-cache-dtype", "fp8")
-    assert eight_bits.kv_tokens == pytest.approx(2 * base.kv_tokens, rel=1e-4)
+def test_without_chunked_prefill_a_step_holds_the_longest_prompt():
+    """40,960 tokens by default for Qwen3, the length where one is asked for; less is refused."""
+    whole = ("--no-enable-chunked-prefill",)
+    assert options("M-14B", *whole).max_num_batched_tokens == 40_960
+    assert options("M-14B", *whole, "--max-model-len", "4096").max_num_batched_tokens == 8192
+    assert not options("M-14B", *whole).enable_chunked_prefill
+    with pytest.raises(ArgumentsError, match=r"\(2048\) is smaller than max_model_len \(4096\)"):
+        options("M", *whole, "--max-model-len", "4096", "--max-num-batched-tokens", "2048")
+
+
+def test_tensor_parallel_divides_the_heads():
+    """In vLLM's words: 40 heads on 3 GPUs, 9 heads on 2."""
+    assert options("M-14B", "-tp", "8").tensor_parallel_size == 8
+    heads = r"attention heads \({}\) must be divisible by tensor parallel size \({}\)\."
+    with pytest.raises(ArgumentsError, match=heads.format(40, 3)):
+        options("M-14B", "-tp", "3")
+    with pytest.raises(ArgumentsError, match=heads.format(9, 2)):
+        options("SmolLM2-135M", "-tp", "2")
+
+
+def test_one_pipeline_stage_is_what_there_is():
+    """A suite may say so."""
+    assert options("M", "-pp", "1", "--data-parallel-size", "1").model == "M"
+
+
+def test_speculation_is_read_and_shown():
+    """Under both names of the argument; the log shows the JSON as an object."""
+    text = '{"method": "ngram", "num_speculative_tokens": 3}'
+    asked = options("M", "-sc", text, "--sim-acceptance", "0.25")
+    assert asked.speculation is not None
+    assert (asked.speculation.method, asked.speculation.tokens) == ("ngram", 3)
+    assert asked.speculation.rate == 0.25
+    assert options("M", f"--speculative_config={text}").speculation is not None
+    shown = dict(asked.given)["speculative_config"]
+    assert shown == {"method": "ngram", "num_speculative_tokens": 3}
+
+
+def test_a_draft_model_takes_slots_of_a_step():
+    """One a sequence: 8,192 less 1,024, as the H200's log has it; n-grams take none."""
+    draft = '{"model": "Qwen3-0.6B", "num_speculative_tokens": 4}'
+    lookup = '{"method": "ngram", "num_speculative_tokens": 4}'
+    assert options("M-14B", "-sc", draft).max_scheduled_tokens == 7168
+    assert options("M-14B", "-sc", lookup).max_scheduled_tokens == 8192
+    with pytest.raises(ArgumentsError, match="leaves no slot"):
+        options("M-14B", "-sc", draft, "--max-num-batched-tokens", "1024")
 
 
 @pytest.mark.parametrize(
-    ("model", "family"),
+    ("words", "ahead"),
     [
-        ("HuggingFaceTB/SmolLM2-135M-Instruct", "SmolLM2-135M"),
-        ("meta-llama/Llama-3.1-8B-Instruct", "Qwen3-8B"),
-        ("/models/qwen3-0.6b/", "Qwen3-0.6B"),
-        ("Qwen/Qwen3-30B-A3B", "Qwen3-32B"),
-        ("no-size-said", "Qwen3-14B"),
+        ((), True),
+        (("--no-async-scheduling",), False),
+        (("--async-scheduling",), True),
+        (("-sc", '{"method": "eagle", "num_speculative_tokens": 2}'), True),
+        (("-sc", '{"method": "mtp", "num_speculative_tokens": 2}'), True),
+        (("-sc", '{"method": "ngram", "num_speculative_tokens": 2}'), False),
+        (("-sc", '{"model": "Qwen3-0.6B", "num_speculative_tokens": 2}'), False),
+        (("-sc", '{"model": "Q", "num_speculative_tokens": 2}', "--async-scheduling"), True),
     ],
 )
-def test_the_shape_follows_the_size_in_the_name(model: str, family: str):
-    """The nearest known one; 14B where the name says nothing."""
-    assert shape_of(model).family == family
+def test_steps_are_scheduled_ahead_where_vllm_does_it(words: tuple[str, ...], *, ahead: bool):
+    """By default without speculation and with heads of the target; a draft model on request."""
+    assert options("M-14B", *words).async_scheduling is ahead
 
 
-def test_shapes_have_the_parameters_that_their_names_say():
-    """14.77e9 for Qwen3-14B, 160 KiB a token; 134.5e6 for SmolLM2-135M."""
-    large, small = shape_of("14B"), shape_of("135M")
-    assert large.layer_parameters + large.embedding_parameters == pytest.approx(14.77e9, rel=1e-3)
-    assert large.kv_bytes_per_token(2) == 160 * 1024
-    assert small.layer_parameters + small.embedding_parameters == pytest.approx(134.5e6, rel=1e-3)
+def test_n_grams_cannot_be_scheduled_ahead():
+    """Refused in vLLM's words: the look-up needs the tokens of the step that runs."""
+    lookup = '{"method": "ngram", "num_speculative_tokens": 4}'
+    with pytest.raises(ArgumentsError, match="async scheduling is only supported with EAGLE/MTP"):
+        options("M", "-sc", lookup, "--async-scheduling")
 
 
-def test_the_kv_cache_can_be_set():
-    """In tokens, in whole blocks; a length that was not asked for is cut to it."""
-    found = budget("M-14B", "--sim-kv-tokens", "100")
-    assert (found.kv_tokens, found.max_model_len) == (96, 96)
-    assert budget("M-14B", "--num-gpu-blocks-override", "10").kv_tokens == 160
-
-
-def test_what_does_not_fit_is_refused_in_vllms_words():
-    """No memory for the cache, or a length that the cache cannot hold."""
-    with pytest.raises(StartError, match="No available memory for the cache blocks"):
-        budget("M-14B", "--gpu-memory-utilization", "0.2")
-    with pytest.raises(StartError, match="estimated maximum model length is 96"):
-        budget("M-14B", "--sim-kv-tokens", "100", "--max-model-len", "200")
+def test_faults_add_up():
+    """Each of the arguments is one."""
+    asked = options("M", "--sim-fault", "crash@20", "--sim-fault", "error=429@1/10")
+    assert asked.faults == (parse_fault("crash@20"), parse_fault("error=429@1/10"))
+    assert all(isinstance(fault, Fault) for fault in asked.faults)
+    assert options("M").faults == ()
 
 
 def test_the_engine_is_in_the_catalog_and_simulated():

@@ -159,3 +159,117 @@ def test_what_could_never_fit_is_refused():
     engine = scheduler(blocks=4)
     with pytest.raises(ValueError, match="never fit into a KV cache of 64"):
         engine.add(Sequence(40, 25))
+
+
+class Drafts:
+    """Proposes ``count`` drafts, always, and writes ``lookahead`` slots beyond them."""
+
+    def __init__(self, count: int, lookahead: int = 0) -> None:
+        self.count = count
+        self.lookahead = lookahead
+
+    def propose(self, sequence: Sequence) -> int:
+        """Return the same number for every sequence."""
+        return self.count
+
+
+def test_a_decode_verifies_its_drafts_in_one_step():
+    """A prefill of 10 has none; then 1 + 4 tokens, which are no prefill."""
+    engine, drafts = scheduler(), Drafts(4)
+    engine.add(Sequence(10, 20))
+    prefill = engine.schedule(drafts)
+    assert prefill is not None
+    assert (prefill.tokens, prefill.drafted, prefill.prefill_tokens) == ((10,), (0,), 10)
+    engine.complete(prefill)
+    decode = engine.schedule(drafts)
+    assert decode is not None
+    assert (decode.tokens, decode.drafted, decode.prefill_tokens) == ((5,), (4,), 0)
+
+
+def test_accepted_drafts_are_known_and_the_others_computed_in_vain():
+    """Known 11, computed 10. With 2 of 4 drafts right it gains 3: known 14, computed 13."""
+    engine, drafts, sequence = scheduler(), Drafts(4), Sequence(10, 20)
+    engine.add(sequence)
+    step(engine)
+    batch = engine.schedule(drafts)
+    assert batch is not None
+    assert engine.complete(batch, (3,)) == (sequence,)
+    assert (sequence.generated, sequence.known, sequence.computed) == (4, 14, 13)
+
+
+def test_what_was_accepted_beyond_the_limit_is_lost():
+    """3 tokens asked for, 1 there, 5 gained: 3, and the sequence is done."""
+    engine, drafts, sequence = scheduler(), Drafts(4), Sequence(10, 3)
+    engine.add(sequence)
+    step(engine)
+    batch = engine.schedule(drafts)
+    assert batch is not None
+    engine.complete(batch, (5,))
+    assert (sequence.generated, sequence.state, engine.free_blocks) == (3, State.DONE, 100)
+
+
+def test_drafts_do_not_go_beyond_the_budget():
+    """8 tokens a step: the first decode takes 5, the second its own and 2 of its 4 drafts."""
+    engine, drafts = scheduler(batched=8), Drafts(4)
+    engine.add(Sequence(3, 20))
+    engine.add(Sequence(3, 20))
+    step(engine)
+    batch = engine.schedule(drafts)
+    assert batch is not None
+    assert (batch.tokens, batch.drafted) == ((5, 3), (4, 2))
+
+
+def test_drafts_do_not_go_beyond_the_context():
+    """14 known of 16: vLLM verifies 14 - 1 + 1 + 1 tokens, so that one more can be sampled."""
+    engine: Scheduler[Sequence] = Scheduler(Limits(8, 100, 100, 16, max_model_len=16))
+    engine.add(Sequence(13, 3))
+    step(engine)
+    batch = engine.schedule(Drafts(4))
+    assert batch is not None
+    assert (batch.tokens, batch.drafted) == ((2,), (1,))
+
+
+def test_drafts_need_kv_blocks():
+    """12 known: 16 slots for 1 + 4 tokens, a block; a draft model's own 4 take the second."""
+    held = []
+    for lookahead in (0, 4):
+        engine, drafts, sequence = scheduler(), Drafts(4, lookahead), Sequence(11, 20)
+        engine.add(sequence)
+        step(engine)
+        engine.schedule(drafts)
+        held.append(sequence.blocks)
+    assert held == [1, 2]
+
+
+def test_the_last_tokens_of_a_full_cache_are_decoded_without_room_for_drafts():
+    """64 tokens of cache, all asked for: drafts and lookahead shrink, nobody is preempted."""
+    engine, sequence = scheduler(blocks=4), Sequence(40, 24)
+    engine.add(sequence)
+    preempted = 0
+    while (batch := engine.schedule(Drafts(4, 4))) is not None:
+        preempted += len(batch.preempted)
+        engine.complete(batch, (1,) * len(batch.sampling))
+    assert (sequence.generated, preempted, engine.free_blocks) == (24, 0, 4)
+
+
+def test_a_prefill_that_may_not_be_cut_waits_for_a_step_that_has_room():
+    """60 of 100 tokens beside a decode; the next 60 wait, though 39 would fit."""
+    engine: Scheduler[Sequence] = Scheduler(Limits(8, 100, 100), chunked_prefill=False)
+    engine.add(Sequence(10, 5))
+    step(engine)
+    engine.add(Sequence(60, 2))
+    engine.add(Sequence(60, 2))
+    batches = []
+    for _ in range(2):
+        batch = engine.schedule()
+        assert batch is not None
+        batches.append(batch.tokens)
+        engine.complete(batch)
+    assert batches == [(1, 60), (1, 1, 60)]
+
+
+def test_what_no_step_could_hold_is_refused_where_prefills_are_not_cut():
+    """It would wait for ever: vLLM asks for max_num_batched_tokens of at least max_model_len."""
+    engine: Scheduler[Sequence] = Scheduler(Limits(8, 100, 100), chunked_prefill=False)
+    with pytest.raises(ValueError, match="never fit into a step of 100"):
+        engine.add(Sequence(90, 11))

@@ -217,7 +217,7 @@ def test_what_does_not_fit_into_the_kv_cache_waits(start: Callable[..., Server])
     server = start("--sim-step-ms", "20", "--sim-kv-tokens", "64", "--max-model-len", "64")
 
     def ask(prompt: int, tokens: int) -> Callable[[], tuple[int, bytes]]:
-        body = {"prompt": [1] * prompt, "max_tokens": tokens}
+        body = {"prompt": [prompt] * prompt, "max_tokens": tokens}  # two that share no prefix
         return lambda: server.request("/v1/completions", body)
 
     def watch() -> tuple[int, bytes]:
@@ -234,6 +234,30 @@ def test_what_does_not_fit_into_the_kv_cache_waits(start: Callable[..., Server])
     found = server.metrics()
     assert found["vllm:request_queue_time_seconds_sum"] > 0.1
     assert (found["vllm:generation_tokens_total"], found["vllm:kv_cache_usage_perc"]) == (34, 0)
+
+
+def test_who_is_not_planned_for_yet_is_counted_as_waiting(start: Callable[..., Server]):
+    """A step that never ends, and a second request: 1 runs and 1 waits, until its client goes."""
+    server = start("--sim-fault", "stall@2")
+
+    def ask(client: http.client.HTTPConnection) -> None:
+        body = json.dumps({"prompt": [1] * 10, "max_tokens": 100, "stream": True})
+        client.request("POST", "/v1/completions", body, {"content-type": "application/json"})
+        client.getresponse()
+
+    def seen() -> list[float]:
+        names = ("num_requests_running", "num_requests_waiting", "request_success_total{abort}")
+        found = server.metrics()
+        return [found[f"vllm:{name}"] for name in names]
+
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, 30)) as first:
+        ask(first)
+        second = http.client.HTTPConnection("127.0.0.1", server.port, 30)
+        with contextlib.closing(second):
+            ask(second)
+            assert seen() == [1, 1, 0]
+            assert json.loads(server.request("/load")[1]) == {"server_load": 2}
+        wait_until(lambda: seen() == [1, 0, 1], "the request that waited was not aborted")
 
 
 def test_a_client_that_goes_away_frees_its_place(start: Callable[..., Server]):
@@ -290,10 +314,9 @@ def test_errors_have_vllms_statuses_and_shapes(start: Callable[..., Server]):
 
 
 def test_the_log_is_read_as_vllms(start: Callable[..., Server]):
-    """Memory and lengths come out of the parser; the log says that it is simulated."""
+    """Memory and lengths come out of the parser; the log says that it is simulated, and what."""
     server = start(
         *("--max-model-len", "8192", "--sim-startup-s", "0.2", "--load-format", "dummy"),
-        *("--speculative-config", '{"method": "ngram"}'),
     )
     log = server.log.read_text()
     facts = ENGINE.facts(log)
@@ -304,8 +327,41 @@ def test_the_log_is_read_as_vllms(start: Callable[..., Server]):
     assert (facts.max_model_len, facts.cold) == (8192, False)
     assert facts.max_concurrency == pytest.approx(79.41, rel=1e-3)
     assert facts.phases["init_engine"] == pytest.approx(0.18)
-    assert "SIMULATED" in log
+    assert "SIMULATED: 1 x H200" in log
     assert "'load_format': 'dummy'" in log
+    assert "Asynchronous scheduling is enabled." in log
+
+
+def test_the_log_shows_what_is_simulated(start: Callable[..., Server]):
+    """GPUs and their interconnect, the drafts and the slots that they take."""
+    draft = '{"model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 4}'
+    server = start("-tp", "2", "--sim-interconnect", "pcie", "-sc", draft)
+    log = server.log.read_text()
+    assert "SIMULATED: 2 x H200 over PCIe 5" in log
+    assert (
+        "SpeculativeConfig(method='draft_model', model='Qwen/Qwen3-0.6B', num_spec_tokens=4)" in log
+    )
+    assert "max_num_scheduled_tokens is set to 7168" in log
+    assert "Async scheduling not supported with draft_model-based speculative decoding" in log
+    assert "Asynchronous scheduling is disabled." in log
+    assert ENGINE.facts(log).weights_gib == pytest.approx(28.63 / 2, abs=0.02)
+
+
+def test_a_step_takes_the_gpus_time(start: Callable[..., Server]):
+    """One answer on an L40S: the weights alone, 28 GB at 85 % of 864 GB/s, are 38 ms a token."""
+    server = start("--sim-gpu", "l40s", "--max-model-len", "8192")
+    _, times = server.stream("/v1/completions", prompt=[1] * 10, max_tokens=20)
+    gaps = [b - a for a, b in itertools.pairwise(times[:20])]
+    assert statistics.median(gaps) == pytest.approx(0.0405, rel=0.05)
+
+
+def test_drafts_come_several_at_once(start: Callable[..., Server]):
+    """All of four drafts are right: after the first token each step gives five."""
+    config = '{"method": "draft_model", "model": "Q-0.6B", "num_speculative_tokens": 4}'
+    server = start("-sc", config, "--sim-acceptance", "1", "--sim-step-ms", "1")
+    events, _ = server.stream("/v1/completions", prompt=[1] * 10, max_tokens=21)
+    counts = [event["usage"]["completion_tokens"] for event in events[:-1]]
+    assert counts == [1, 6, 11, 16, 21, 21]
 
 
 def test_sigterm_ends_it_at_once_with_a_stream_open(start: Callable[..., Server]):
@@ -354,6 +410,38 @@ def test_a_start_that_fails_says_why_in_the_log(arguments: tuple[str, ...], reas
     assert reason in (ENGINE.failure(ended.stdout) or "")
 
 
+def test_a_start_out_of_memory_is_a_start_that_fails():
+    """The fault ends it with status 1; the log's reader finds CUDA's words."""
+    ended = run_to_end("M-14B", "--sim-fault", "start-oom", "--port", "0")
+    assert ended.returncode == 1
+    assert "CUDA out of memory" in (ENGINE.failure(ended.stdout) or "")
+
+
+def test_a_stuck_start_never_gets_ready_and_can_be_stopped(tmp_path: Path):
+    """It loads for ever, does not listen, and SIGTERM ends it."""
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        words = (*COMMAND, "M-14B", "--port", "0", "--sim-fault", "stuck-start")
+        process = subprocess.Popen(words, stdout=output, stderr=output)
+    try:
+        wait_until(lambda: "Loading model" in log.read_text(), "it did not begin to load")
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=5) == 0
+    finally:
+        process.kill()
+    assert "Application startup complete" not in log.read_text()
+
+
+def test_sigterm_can_be_ignored(start: Callable[..., Server]):
+    """The fault that a launch has to cope with: it goes on serving."""
+    server = start("--sim-fault", "ignore-sigterm", "--sim-step-ms", "1")
+    server.process.send_signal(signal.SIGTERM)
+    status, _ = server.request("/v1/completions", {"prompt": "x", "max_tokens": 3})
+    assert status == 200
+    assert server.process.poll() is None
+
+
 def test_a_taken_port_ends_it(start: Callable[..., Server]):
     """The address in use is named, before anything is loaded."""
     server = start()
@@ -368,6 +456,7 @@ def test_help_says_what_it_is():
     assert ended.returncode == 0
     assert "SIMULATED" in ended.stdout
     assert "never about a model" in ended.stdout
+    assert "--async-scheduling, --no-async-scheduling" in ended.stdout
 
 
 def test_the_command_hands_every_word_to_the_engine():

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_llmperf.engines.sim.clock import LoopAlarm, LoopClock, TimerfdAlarm
+from pytest_llmperf.engines.sim.options import parse
 from pytest_llmperf.engines.sim.scheduler import Batch, Sequence
-from pytest_llmperf.engines.sim.step_time import FixedStepTime, Pace
+from pytest_llmperf.engines.sim.step_time import FixedStepTime, Pace, StepTime, step_time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,113 @@ def test_a_step_is_a_constant_and_a_cost_a_prefill_token():
     """9 ms and 500 times 20 µs are 19 ms."""
     model = FixedStepTime(step_s=0.009, prefill_s=20e-6)
     assert [model.seconds(batch(tokens)) for tokens in (0, 500)] == pytest.approx([0.009, 0.019])
+
+
+def server(*words: str) -> StepTime:
+    return step_time_of(parse(words, {}))
+
+
+def decodes(count: int, context: int, drafted: int = 0) -> Batch[Sequence]:
+    """``count`` sequences that each compute a token, and verify drafts, after ``context``."""
+    sequences = tuple(Sequence(context, 100, computed=context, generated=1) for _ in range(count))
+    tokens = (1 + drafted,) * count
+    return Batch(sequences, tokens, sequences, 0, (), (), (drafted,) * count)
+
+
+def prefill(tokens: int) -> Batch[Sequence]:
+    sequence = Sequence(tokens, 100)
+    return Batch((sequence,), (tokens,), (sequence,), tokens, (), (sequence,), (0,))
+
+
+@pytest.mark.parametrize(
+    ("words", "measured_ms"),
+    [
+        (("qwen3-14b",), 8.74),
+        (("qwen3-14b-awq",), 6.30),
+        (("qwen3-14b", "-tp", "2"), 5.86),
+    ],
+)
+def test_a_decode_takes_as_long_as_on_a_real_h200(words: tuple[str, ...], measured_ms: float):
+    """Within 5 % of the median ITL of ten ShareGPT answers at once (context: 340 on average)."""
+    assert server(*words).seconds(decodes(10, 340)) * 1e3 == pytest.approx(measured_ms, rel=0.05)
+
+
+def test_a_prefill_takes_as_long_as_on_a_real_h200():
+    """256 tokens that no prefix cache had: the 99th percentile of the ITL there was 14.3 ms."""
+    assert server("qwen3-14b").seconds(prefill(256)) * 1e3 == pytest.approx(14.3, rel=0.1)
+
+
+def test_drafts_take_as_long_as_on_a_real_h200():
+    """Four passes of a 0.6B model, launched layer by layer: 49.2 and 59.0 ms a step, measured."""
+    draft = '{"model": "qwen3-0.6b", "num_speculative_tokens": 4}'
+    step = server("qwen3-14b", "-sc", draft).seconds(decodes(10, 340, drafted=4))
+    assert 0.0492 * 0.95 < step < 0.0590
+
+
+def test_the_gpu_makes_the_difference():
+    """Memory bandwidth decides a decode: 864, 2,039, 3,350 and 4,800 GB/s."""
+    times = [
+        server("qwen3-14b", "--sim-gpu", gpu).seconds(decodes(10, 340))
+        for gpu in ("l40s", "a100", "h100", "h200")
+    ]
+    assert times == sorted(times, reverse=True)
+    assert times[0] * 1e3 == pytest.approx(41, rel=0.05)
+
+
+def test_pcie_costs_more_than_nvlink():
+    """The same GPUs and the same work; one GPU does not care."""
+    two, one = ("qwen3-14b", "-tp", "2"), ("qwen3-14b",)
+    pcie = ("--sim-interconnect", "pcie")
+    work = decodes(10, 340)
+    assert server(*two, *pcie).seconds(work) > server(*two).seconds(work)
+    assert server(*one, *pcie).seconds(work) == server(*one).seconds(work)
+
+
+def test_without_graphs_the_host_can_be_the_slower_one():
+    """4 ms to prepare and 40 layers of 0.2 ms are 12 ms, where the GPU needs 8.9."""
+    eager = server("qwen3-14b", "--enforce-eager")
+    assert eager.seconds(decodes(10, 340)) == pytest.approx(12e-3)
+    assert eager.seconds(prefill(1000)) == server("qwen3-14b").seconds(prefill(1000))
+
+
+def test_a_small_model_waits_for_the_host():
+    """135 million parameters are read in a moment: the host's 4 ms are a step."""
+    assert server("SmolLM2-135M").seconds(decodes(1, 10)) == pytest.approx(4e-3)
+
+
+def test_n_grams_cost_the_host_alone():
+    """4 ms that nothing hides and 10 look-ups of 0.05 ms, beside verifying: 4.5 ms."""
+    lookup = '{"method": "ngram", "num_speculative_tokens": 4}'
+    work = decodes(10, 340, drafted=4)
+    speculative, plain = server("qwen3-14b", "-sc", lookup), server("qwen3-14b")
+    assert speculative.seconds(work) - plain.seconds(work) == pytest.approx(4.5e-3)
+
+
+def test_each_draft_is_a_pass():
+    """Two more drafts: two passes of 28 layers of 0.2 ms, each prepared in 4 ms: 19.2 ms."""
+    config = '{{"model": "qwen3-0.6b", "num_speculative_tokens": {}}}'
+    four, two = (server("qwen3-14b", "-sc", config.format(count)) for count in (4, 2))
+    work = decodes(10, 340, drafted=2)
+    assert four.seconds(work) - two.seconds(work) == pytest.approx(19.2e-3)
+
+
+def test_a_step_that_samples_nothing_drafts_nothing():
+    """The first chunk of a long prompt."""
+    lookup = '{"method": "ngram", "num_speculative_tokens": 4}'
+    sequence = Sequence(4000, 100)
+    chunk = Batch((sequence,), (2000,), (), 2000, (), (sequence,), ())
+    difference = server("qwen3-14b", "-sc", lookup).seconds(chunk) - server("qwen3-14b").seconds(
+        chunk
+    )
+    assert difference == pytest.approx(4e-3)
+
+
+def test_a_time_that_is_given_is_the_time():
+    """Either argument makes steps fixed; the other one is then 9 ms or 20 µs."""
+    assert server("M", "--sim-step-ms", "2") == FixedStepTime(0.002, 20e-6)
+    assert server("M", "--sim-prefill-us-per-token", "0") == FixedStepTime(0.009, 0.0)
+    both = server("M", "--sim-step-ms", "2", "--sim-prefill-us-per-token", "5", "-tp", "2")
+    assert both == FixedStepTime(0.002, 5e-6)
 
 
 def test_without_noise_the_pace_is_the_slowdown():

@@ -237,6 +237,26 @@ def test_what_cannot_be_is_told_under_xdist_too(suite):
     assert "two servers are named 'base'" in suite.text(result)
 
 
+def test_under_xdist_a_servers_tests_share_its_launches(suite):
+    """Whatever pytest and xdist make of groups: one worker a server, one launch, one name a test."""
+    suite.write("""
+    OTHER = sim("other", "Qwen/Qwen3-14B", *SLOW)
+    SHORT = random("short", num_prompts=4, max_concurrency=4, input_len=8, output_len=8)
+
+    @pytest.mark.llmperf(servers=[BASE, OTHER], traffic=[BURST, SHORT])
+    def test_serving(llm_verdict):
+        llm_verdict.check(slo={"ttft.p99": "< 5 s"}, baseline=False)
+    """)
+    options = ("-n", "2", "--dist", "loadgroup")
+    suite.run(*options, launches=1, replays=1).assert_outcomes(passed=4)
+    outcome = suite.outcome()
+    launches = [launch["folder"] for launch in outcome["launches"]]
+    assert launches == ["campaigns/base/base/launch-1", "campaigns/other/other/launch-1"]
+    assert [len(launch["replays"]) for launch in outcome["launches"]] == [2, 2]
+    tests = sorted(verdict["test"] for verdict in outcome["verdicts"])
+    assert tests[0] == "test_suite.py::test_serving[base/burst]"
+
+
 def test_without_xdist_strict_markers_hold(suite):
     """No marker of a plugin that is not there."""
     suite.write()

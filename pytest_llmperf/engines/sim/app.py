@@ -7,17 +7,28 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmperf.engines.sim.bodies import ApiError, Kind, count_prompt, read_generation
+from pytest_llmperf.engines.sim.bodies import (
+    ApiError,
+    Generation,
+    Kind,
+    are_token_ids,
+    read_generation,
+    read_prompt,
+)
 from pytest_llmperf.engines.sim.connection import Connection
 from pytest_llmperf.engines.sim.core import EngineCore, Job
 from pytest_llmperf.engines.sim.exposition import CONTENT_TYPE, Exposition, Gauges
+from pytest_llmperf.engines.sim.faults import Faults, Treatment
 from pytest_llmperf.engines.sim.http11 import HttpRequest
+from pytest_llmperf.engines.sim.injection import BrokenReply, Injector
 from pytest_llmperf.engines.sim.log import VERSION, Log
+from pytest_llmperf.engines.sim.prefix import Chain
 from pytest_llmperf.engines.sim.replies import Identity, make_reply
-from pytest_llmperf.engines.sim.tokens import encode
+from pytest_llmperf.engines.sim.tokens import decode, encode, pack, script
 
 if TYPE_CHECKING:
     from pytest_llmperf.engines.sim.memory import Budget
@@ -48,6 +59,7 @@ class App:
         self._log = log
         self._clock = clock
         self._created = int(time.time())
+        self._injector = Injector(Faults.of(options.faults), core, log, clock)
         self._exposition = Exposition(options.names[0], cache_config(options, budget))
         self._routes: Mapping[str, Mapping[str, Handler]] = {
             "/health": {"GET": self._empty},
@@ -56,6 +68,7 @@ class App:
             "/load": {"GET": self._load},
             "/metrics": {"GET": self._metrics},
             "/tokenize": {"POST": self._tokenize},
+            "/detokenize": {"POST": self._detokenize},
             "/v1/models": {"GET": self._models},
             "/v1/completions": {"POST": self._completions},
             "/v1/chat/completions": {"POST": self._chat},
@@ -63,6 +76,8 @@ class App:
 
     def handle(self, request: HttpRequest, connection: Connection) -> None:
         """Answer ``request``, or have the engine answer it."""
+        if self._injector.silent:
+            return
         if not self._may_enter(request):
             connection.respond(401, b'{"error":"Unauthorized"}', JSON)
             return
@@ -107,12 +122,12 @@ class App:
 
     def _load(self, _request: HttpRequest, connection: Connection) -> None:
         scheduler = self._core.scheduler
-        load = len(scheduler.running) + len(scheduler.waiting)
+        load = len(scheduler.running) + scheduler.queued
         connection.respond(200, _json({"server_load": load}), JSON)
 
     def _metrics(self, _request: HttpRequest, connection: Connection) -> None:
         scheduler = self._core.scheduler
-        gauges = Gauges(len(scheduler.running), len(scheduler.waiting), scheduler.kv_usage)
+        gauges = Gauges(len(scheduler.running), scheduler.queued, scheduler.kv_usage)
         page = self._exposition.page(self._core.metrics, gauges)
         connection.respond(200, page, CONTENT_TYPE)
 
@@ -134,11 +149,10 @@ class App:
 
     def _tokenize(self, request: HttpRequest, connection: Connection) -> None:
         body = self._body(request)
-        prompt = body.get("prompt")
-        if isinstance(prompt, str):
-            tokens = encode(prompt)
-        elif "messages" in body:
-            tokens = list(range(count_prompt("chat", body)))
+        if "messages" in body:
+            tokens = read_prompt("chat", body)
+        elif isinstance(body.get("prompt"), str):
+            tokens = encode(body["prompt"])
         else:
             raise ApiError("prompt: a text is needed, or messages", "prompt")
         answer = {
@@ -149,6 +163,12 @@ class App:
         }
         connection.respond(200, _json(answer), JSON)
 
+    def _detokenize(self, request: HttpRequest, connection: Connection) -> None:
+        tokens = self._body(request).get("tokens")
+        if not isinstance(tokens, list) or not are_token_ids(tokens):
+            raise ApiError("tokens: a list of token ids is needed", "tokens")
+        connection.respond(200, _json({"prompt": decode(tokens)}), JSON)
+
     def _completions(self, request: HttpRequest, connection: Connection) -> None:
         self._generate("completions", request, connection)
 
@@ -157,25 +177,53 @@ class App:
 
     def _generate(self, kind: Kind, request: HttpRequest, connection: Connection) -> None:
         arrived = self._clock()
+        treatment = self._injector.receive(chat=kind == "chat")
+        if self._injector.silent:
+            return
+        if treatment.status is not None:
+            raise _injected(treatment.status)
         body = self._body(request)
         generation = read_generation(kind, body, self._budget.max_model_len)
         request_id = request.headers.get("x-request-id") or os.urandom(8).hex()
         model = body.get("model") or self._options.names[0]
         details = self._options.enable_prompt_tokens_details
-        identity = Identity(request_id, int(time.time()), model)
-        job = Job(
-            prompt_tokens=generation.prompt_tokens,
-            max_tokens=generation.max_tokens,
-            reply=make_reply(generation, identity, connection, details=details),
-            finish=generation.finish,
-            pace=self._core.pace.replay(generation.cache_salt),
-            asked_tokens=generation.asked_tokens,
-            arrived=arrived,
-        )
+        identity = Identity(request_id, int(time.time()), model, details)
+        job = self._job(generation, identity, connection, treatment, arrived)
         connection.on_lost = lambda: self._core.cancel(job)
         if generation.stream:
             connection.start_stream()
         self._core.submit(job)
+
+    def _job(
+        self,
+        generation: Generation,
+        identity: Identity,
+        connection: Connection,
+        treatment: Treatment,
+        arrived: float,
+    ) -> Job:
+        packed = pack(generation.prompt)
+        manner = "usual" if treatment.answer == "other" else treatment.answer
+        answer = script(packed, manner, treatment.seed)
+        chain = None
+        if self._options.enable_prefix_caching:
+            chain = Chain(packed, self._budget.block_size, generation.cache_salt, answer)
+        reply = make_reply(generation, identity, answer, connection)
+        job = Job(
+            prompt_tokens=generation.prompt_tokens,
+            max_tokens=generation.max_tokens,
+            chain=chain,
+            seed=answer.seed,
+            reply=reply,
+            finish=generation.finish,
+            pace=self._core.pace.replay(generation.cache_salt) * treatment.factor,
+            asked_tokens=generation.asked_tokens,
+            arrived=arrived,
+        )
+        if treatment.breaks:
+            drop = partial(self._core.cancel, job)
+            job.reply = BrokenReply(reply, connection, treatment, drop, stream=generation.stream)
+        return job
 
     def _body(self, request: HttpRequest) -> Mapping[str, Any]:
         """Read a JSON object and check the model that it names; raise ApiError."""
@@ -213,6 +261,13 @@ def cache_config(options: SimOptions, budget: Budget) -> dict[str, str]:
         "num_gpu_blocks": str(budget.kv_blocks),
         "num_gpu_blocks_override": str(options.num_gpu_blocks_override),
     }
+
+
+def _injected(status: int) -> ApiError:
+    """Return the error that a fault asks for, in the shape of vLLM's own."""
+    phrase = HTTPStatus(status).phrase
+    kind = "InternalServerError" if status == HTTPStatus.INTERNAL_SERVER_ERROR else phrase
+    return ApiError(f"{phrase} (a fault on demand)", status=status, kind=kind.replace(" ", ""))
 
 
 def _json(value: object) -> bytes:

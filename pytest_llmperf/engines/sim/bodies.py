@@ -6,14 +6,15 @@ Fields that are not named here are ignored, as vLLM ignores what it does not kno
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pytest_llmperf.engines.sim.tokens import count_chat_tokens, count_tokens
+from pytest_llmperf.engines.sim.tokens import encode, encode_chat
 
 DEFAULT_COMPLETION_TOKENS = 16
 NATURAL_TOKENS = 128
 """A chat that sets no limit ends itself after this many tokens ("stop"): a typical answer."""
+LARGEST_ID = 2**32
 
 Body = Mapping[str, Any]
 Kind = Literal["completions", "chat"]
@@ -34,15 +35,15 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What a request asks to be generated.
+    """What a request asks to be generated after ``prompt``, its token ids.
 
     ``max_tokens`` is what it will get and ``asked_tokens`` what it asked for: a request is cut
     where the context ends. ``final_usage``: a last chunk with the usage; ``continuous_usage``:
-    every chunk has one.
+    every chunk has one. ``return_token_ids``: the ids are told beside the text.
     """
 
     kind: Kind
-    prompt_tokens: int
+    prompt: Sequence[int] = field(repr=False)
     max_tokens: int
     asked_tokens: int
     finish: Literal["stop", "length"]
@@ -50,13 +51,20 @@ class Generation:
     final_usage: bool
     continuous_usage: bool
     cache_salt: str | None
+    return_token_ids: bool
+
+    @property
+    def prompt_tokens(self) -> int:
+        """The prompt's length."""
+        return len(self.prompt)
 
 
 def read_generation(kind: Kind, body: Body, max_model_len: int) -> Generation:
     """Read the body of ``/v1/completions`` or ``/v1/chat/completions``; raise ApiError."""
     _check_values(body)
     limit = _limit(kind, body, max_model_len)
-    prompt_tokens = count_prompt(kind, body)
+    prompt = read_prompt(kind, body)
+    prompt_tokens = len(prompt)
     if prompt_tokens > max_model_len:
         raise ApiError(
             f"This model's maximum context length is {max_model_len} tokens. However, your prompt "
@@ -78,7 +86,7 @@ def read_generation(kind: Kind, body: Body, max_model_len: int) -> Generation:
     final = bool(options.get("include_usage"))
     return Generation(
         kind,
-        prompt_tokens,
+        prompt,
         NATURAL_TOKENS if ends_itself else tokens,
         asked,
         "stop" if ends_itself else "length",
@@ -86,13 +94,14 @@ def read_generation(kind: Kind, body: Body, max_model_len: int) -> Generation:
         final,
         final and bool(options.get("continuous_usage_stats")),
         body.get("cache_salt"),
+        bool(body.get("return_token_ids")),
     )
 
 
-def count_prompt(kind: Kind, body: Body) -> int:
-    """Return the number of tokens of the prompt: given as ids, or counted."""
+def read_prompt(kind: Kind, body: Body) -> Sequence[int]:
+    """Return the token ids of the prompt: given, or encoded from its text or its messages."""
     if kind == "chat":
-        return count_chat_tokens([_text(message) for message in _messages(body)])
+        return encode_chat([(message["role"], _text(message)) for message in _messages(body)])
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str | list):
         prompt = prompt[0]
@@ -102,14 +111,19 @@ def count_prompt(kind: Kind, body: Body) -> int:
             "prompt",
         )
     if isinstance(prompt, str):
-        return count_tokens(prompt)
-    if isinstance(prompt, list) and all(type(token) is int and token >= 0 for token in prompt):
-        return len(prompt)
+        return encode(prompt)
+    if isinstance(prompt, list) and are_token_ids(prompt):
+        return prompt
     raise ApiError(
         "prompt: a text or a list of token ids is needed; the simulated engine takes one prompt "
         "a request",
         "prompt",
     )
+
+
+def are_token_ids(values: Sequence[object]) -> bool:
+    """Return whether these are whole numbers of 32 bits."""
+    return all(type(value) is int and 0 <= value < LARGEST_ID for value in values)
 
 
 def _messages(body: Body) -> Sequence[Body]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_llmperf.engines.sim.metrics import Histogram, Metrics
+    from pytest_llmperf.engines.sim.metrics import Histogram, Metrics, SpecCounts
 
 CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 HELP = {
@@ -53,7 +53,10 @@ class Exposition:
 
     def page(self, metrics: Metrics, gauges: Gauges) -> bytes:
         """Return the page as it is sent."""
-        lines = [*self._process(), *self._gauges(gauges), *self._counters(metrics)]
+        lines = [*self._process()]
+        if metrics.spec_decode is not None:
+            lines += self._speculation(metrics.spec_decode)
+        lines += (*self._gauges(gauges), *self._counters(metrics))
         for name, histogram in metrics.histograms.items():
             lines += self._histogram(name, histogram)
         help_text = "Information of the LLMEngine CacheConfig"
@@ -78,25 +81,51 @@ class Exposition:
         yield from self._one("kv_cache_usage_perc", "gauge", usage, gauges.kv_usage)
 
     def _counters(self, metrics: Metrics) -> Iterator[str]:
-        queries = "Prefix cache queries, in terms of number of queried tokens."
-        hits = "Prefix cache hits, in terms of number of cached tokens."
-        cached = "Number of cached prompt tokens (local + external)."
+        prompts, cached = metrics.prompt_tokens, metrics.cached_prompt_tokens
         counters = (
-            ("prefix_cache_queries_total", queries, metrics.prefix_queries),
-            ("prefix_cache_hits_total", hits, 0),
-            ("num_preemptions_total", "Cumulative number of preemption from the engine.",
-             metrics.preemptions),
-            ("prompt_tokens_total", "Number of prefill tokens processed.", metrics.prompt_tokens),
-            ("prompt_tokens_cached_total", cached, 0),
-            ("generation_tokens_total", "Number of generation tokens processed.",
-             metrics.generation_tokens),
+            ("prefix_cache_queries_total", metrics.prefix_queries,
+             "Prefix cache queries, in terms of number of queried tokens."),
+            ("prefix_cache_hits_total", metrics.prefix_hits,
+             "Prefix cache hits, in terms of number of cached tokens."),
+            ("num_preemptions_total", metrics.preemptions,
+             "Cumulative number of preemption from the engine."),
+            ("prompt_tokens_total", prompts, "Number of prefill tokens processed."),
+            ("prompt_tokens_cached_total", cached,
+             "Number of cached prompt tokens (local + external)."),
+            ("generation_tokens_total", metrics.generation_tokens,
+             "Number of generation tokens processed."),
         )  # fmt: skip
-        for name, text, value in counters:
+        for name, value, text in counters:
             yield from self._one(name, "counter", text, value)
-        success = "vllm:request_success_total"
-        yield from _head(success, "counter", "Count of successfully processed requests.")
-        for reason, count in metrics.finished_by_reason.items():
-            yield f"{success}{_braces({**self._labels, 'finished_reason': reason})} {float(count)}"
+        sources = {
+            "local_compute": prompts - cached,
+            "local_cache_hit": cached,
+            "external_kv_transfer": 0,
+        }
+        text = "Number of prompt tokens by source."
+        yield from self._several("prompt_tokens_by_source_total", text, "source", sources)
+        text = "Count of successfully processed requests."
+        reasons = metrics.finished_by_reason
+        yield from self._several("request_success_total", text, "finished_reason", reasons)
+
+    def _speculation(self, counts: SpecCounts) -> Iterator[str]:
+        counters = (
+            ("drafts", counts.drafts, "Number of spec decoding drafts."),
+            ("draft_tokens", counts.draft_tokens, "Number of draft tokens."),
+            ("accepted_tokens", counts.accepted_tokens, "Number of accepted tokens."),
+        )
+        for name, value, text in counters:
+            yield from self._one(f"spec_decode_num_{name}_total", "counter", text, value)
+        by_position = {str(at): n for at, n in enumerate(counts.accepted_by_position)}
+        name, text = "accepted_tokens_per_pos", "Accepted tokens per draft position."
+        yield from self._several(f"spec_decode_num_{name}_total", text, "position", by_position)
+
+    def _several(
+        self, name: str, text: str, label: str, values: Mapping[str, int]
+    ) -> Iterator[str]:
+        yield from _head(f"vllm:{name}", "counter", text)
+        for key, value in values.items():
+            yield f"vllm:{name}{_braces({**self._labels, label: key})} {float(value)}"
 
     def _one(self, name: str, kind: str, text: str, value: float) -> Iterator[str]:
         yield from _head(f"vllm:{name}", kind, text)

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Literal
 
+from pytest_llmperf.engines.sim.gpus import GPUS
 from pytest_llmperf.engines.sim.memory import GRAPHS_GIB, Budget
 
 if TYPE_CHECKING:
@@ -50,21 +51,30 @@ class Log:
         for text in ("", f"vLLM's surface, version {VERSION}", f"model   {options.model}", ""):
             self.info(API, "api_utils.py:339", text)
         self.line(API, "WARNING", "sim", SIMULATED)
+        self.line(API, "WARNING", "sim", f"SIMULATED: {_hardware(options)}")
         self.info(API, "api_utils.py:273", f"non-default args: {dict(options.given)}")
 
     def configuration(self, options: SimOptions, shape: ModelShape, budget: Budget) -> None:
         """Write how the engine is set up, before anything is loaded."""
         self.info(API, "model.py:619", f"Resolved architecture: simulated, {shape.family}'s shape")
         self.info(API, "model.py:1776", f"Using max model len {budget.max_model_len}")
-        chunk = options.max_num_batched_tokens
-        text = f"Chunked prefill is enabled with max_num_batched_tokens={chunk}."
-        self.info(API, "scheduler.py:252", text)
+        if options.enable_chunked_prefill:
+            chunk = options.max_num_batched_tokens
+            text = f"Chunked prefill is enabled with max_num_batched_tokens={chunk}."
+            self.info(API, "scheduler.py:252", text)
+        self._async_scheduling(options)
+        if options.max_scheduled_tokens < options.max_num_batched_tokens:
+            text = (
+                f"max_num_scheduled_tokens is set to {options.max_scheduled_tokens} based on the "
+                "speculative decoding settings."
+            )
+            self.line(API, "WARNING", "vllm.py:1648", text)
         if options.enforce_eager:
             eager = "Enforce eager set, disabling torch.compile and CUDAGraphs."
             self.line(API, "WARNING", "vllm.py:1042", eager)
         text = (
             f"Initializing a V1 LLM engine (v{VERSION}) with config: model={options.model!r}, "
-            f"speculative_config=None, max_seq_len={budget.max_model_len}, "
+            f"speculative_config={_speculation(options)}, max_seq_len={budget.max_model_len}, "
             f"tensor_parallel_size={options.tensor_parallel_size}, "
             f"quantization={options.quantization}, enforce_eager={options.enforce_eager}, "
             f"kv_cache_dtype={options.kv_cache_dtype}, SIMULATED"
@@ -113,11 +123,19 @@ class Log:
         self.info(API, source, "[shutdown] API server: shutdown triggered mode=abort")
         self.raw(f"(APIServer pid={os.getpid()}) INFO:     Application shutdown complete.")
 
-    def engine_failure(self, message: str) -> None:
+    def out_of_memory(self, total_gib: float) -> None:
+        """Write that the weights do not fit beside what else is in the GPU's memory."""
+        message = (
+            "CUDA out of memory. Tried to allocate 340.00 MiB. GPU 0 has a total capacity of "
+            f"{total_gib:.2f} GiB of which 128.00 MiB is free. (SIMULATED)"
+        )
+        self.engine_failure(message, "torch.OutOfMemoryError")
+
+    def engine_failure(self, message: str, error: str = "ValueError") -> None:
         """Write why the engine cannot start, in the two places where vLLM does."""
         source = "core.py:1136"
         self.line(CORE, "ERROR", source, "EngineCore failed to start.")
-        self.line(CORE, "ERROR", source, f"ValueError: {message}")
+        self.line(CORE, "ERROR", source, f"{error}: {message}")
         cause = "Engine core initialization failed. See root cause above. Failed core proc(s): {}"
         self.raw(f"(APIServer pid={os.getpid()}) RuntimeError: {cause}")
 
@@ -133,6 +151,17 @@ class Log:
         ):
             self.raw(prefix + text)
 
+    def _async_scheduling(self, options: SimOptions) -> None:
+        asked = "async_scheduling" in dict(options.given)
+        if options.speculation and not options.async_scheduling and not asked:
+            text = (
+                f"Async scheduling not supported with {options.speculation.method}-based "
+                "speculative decoding and will be disabled."
+            )
+            self.line(API, "WARNING", "vllm.py:1010", text)
+        state = "enabled" if options.async_scheduling else "disabled"
+        self.info(API, "vllm.py:1042", f"Asynchronous scheduling is {state}.")
+
     def _memory(self, budget: Budget) -> None:
         text = f"Available KV cache memory: {budget.kv_gib:.2f} GiB"
         self.info(CORE, "gpu_worker.py:538", text)
@@ -143,3 +172,23 @@ class Log:
             f"{budget.max_concurrency:.2f}x"
         )
         self.info(CORE, "kv_cache_utils.py:2147", text)
+
+
+def _hardware(options: SimOptions) -> str:
+    """Return what the times are computed for."""
+    if options.step_ms is not None or options.prefill_us_per_token is not None:
+        return "a fixed time a step"
+    gpu, count = GPUS[options.gpu], options.tensor_parallel_size
+    link = f" over {gpu.interconnect(options.interconnect).name}" if count > 1 else ""
+    return f"{count} x {gpu.name}{link}"
+
+
+def _speculation(options: SimOptions) -> str:
+    """Return the speculation as vLLM's line of the engine's configuration shows it."""
+    asked = options.speculation
+    if asked is None:
+        return "None"
+    return (
+        f"SpeculativeConfig(method={asked.method!r}, model={asked.model!r}, "
+        f"num_spec_tokens={asked.tokens})"
+    )

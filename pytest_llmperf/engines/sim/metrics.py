@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ REQUEST_S = (
 )
 ITERATION = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
+RECENT_REQUESTS = 1000
+"""Requests whose prefix hits make the rate in the log."""
+
 Finished = Literal["stop", "length"]
 
 
@@ -31,6 +35,7 @@ class Counted(Protocol):
     prompt_tokens: int
     generated: int
     asked_tokens: int
+    cached_tokens: int | None
     arrived: float
     scheduled: float | None
     first_token: float | None
@@ -61,18 +66,47 @@ def token_bounds(max_model_len: int) -> tuple[float, ...]:
     return tuple(bounds)
 
 
+class SpecCounts:
+    """What speculative decoding did with up to ``tokens`` drafts a step and sequence."""
+
+    def __init__(self, tokens: int) -> None:
+        self.drafts = 0
+        self.draft_tokens = 0
+        self.accepted_tokens = 0
+        self.accepted_by_position = [0] * tokens
+
+    def observe(self, drafted: int, accepted: int) -> None:
+        """Count one sequence's draft of ``drafted`` tokens; one of none is no draft."""
+        if not drafted:
+            return
+        self.drafts += 1
+        self.draft_tokens += drafted
+        self.accepted_tokens += accepted
+        for position in range(accepted):
+            self.accepted_by_position[position] += 1
+
+    def values(self) -> tuple[int, ...]:
+        """Return drafts, draft tokens, accepted tokens, and these at each position."""
+        return self.drafts, self.draft_tokens, self.accepted_tokens, *self.accepted_by_position
+
+
 class Metrics:
     """Counters and histograms of one engine, from its start on.
 
-    ``histograms`` has each under the name that it has after ``vllm:``.
+    ``histograms`` has each under the name that it has after ``vllm:``. ``spec_decode`` is there
+    where drafts are verified.
     """
 
     def __init__(self, max_model_len: int, *, prefix_caching: bool) -> None:
         self._prefix_caching = prefix_caching
         self.prompt_tokens = 0
+        self.cached_prompt_tokens = 0
         self.generation_tokens = 0
         self.prefix_queries = 0
+        self.prefix_hits = 0
         self.preemptions = 0
+        self.spec_decode: SpecCounts | None = None
+        self._recent: deque[tuple[int, int]] = deque(maxlen=RECENT_REQUESTS)
         self.finished_by_reason: dict[str, int] = dict.fromkeys(
             ("stop", "length", "abort", "error", "repetition"), 0
         )
@@ -95,17 +129,30 @@ class Metrics:
             "request_prefill_kv_computed_tokens": Histogram(tokens),
         }
 
+    @property
+    def recent_hit_rate(self) -> float:
+        """Share of prompt tokens found in the prefix cache, of the last 1,000 requests."""
+        queries = sum(tokens for tokens, _ in self._recent)
+        return sum(hits for _, hits in self._recent) / queries if queries else 0.0
+
     def admitted(self, job: Counted) -> None:
         """Count a job that runs for the first time: its prompt asks the prefix cache."""
-        if self._prefix_caching:
-            self.prefix_queries += job.prompt_tokens
+        if not self._prefix_caching:
+            return
+        hits = job.cached_tokens or 0
+        self.prefix_queries += job.prompt_tokens
+        self.prefix_hits += hits
+        self._recent.append((job.prompt_tokens, hits))
 
     def preempted(self, count: int) -> None:
         """Count jobs that lost their KV blocks."""
         self.preemptions += count
 
-    def stepped(self, sampled: Items[Counted], now: float) -> None:
-        """Count a step that gave each of ``sampled`` a token; moves their last token's time."""
+    def stepped(self, sampled: Items[Counted], tokens: int, now: float) -> None:
+        """Count a step that gave ``sampled`` so many ``tokens``; moves their last token's time.
+
+        Tokens that come together are one latency, as in vLLM.
+        """
         if not sampled:
             return
         ttft = self.histograms["time_to_first_token_seconds"]
@@ -115,13 +162,14 @@ class Metrics:
             if job.last_token is None:
                 job.first_token = now
                 prompt_tokens += job.prompt_tokens
+                self.cached_prompt_tokens += job.cached_tokens or 0
                 ttft.observe(now - job.arrived)
             else:
                 itl.observe(now - job.last_token)
             job.last_token = now
         self.prompt_tokens += prompt_tokens
-        self.generation_tokens += len(sampled)
-        self.histograms["iteration_tokens_total"].observe(prompt_tokens + len(sampled))
+        self.generation_tokens += tokens
+        self.histograms["iteration_tokens_total"].observe(prompt_tokens + tokens)
 
     def aborted(self) -> None:
         """Count a job whose client went away: it is in no histogram."""
@@ -144,7 +192,8 @@ class Metrics:
         observe("request_prefill_time_seconds", job.first_token - job.scheduled)
         observe("request_decode_time_seconds", decode)
         observe("request_inference_time_seconds", job.last_token - job.scheduled)
-        observe("request_prefill_kv_computed_tokens", job.prompt_tokens)
+        computed = job.prompt_tokens - (job.cached_tokens or 0)
+        observe("request_prefill_kv_computed_tokens", computed)
         per_token = decode / (job.generated - 1) if job.generated > 1 else 0.0
         observe("request_time_per_output_token_seconds", per_token)
 

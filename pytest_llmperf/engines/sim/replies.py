@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmperf.engines.sim.connection import LAST_CHUNK, Connection
-from pytest_llmperf.engines.sim.tokens import word
 
 if TYPE_CHECKING:
     from pytest_llmperf.engines.sim.bodies import Generation
     from pytest_llmperf.engines.sim.core import Finish, Reply
+    from pytest_llmperf.engines.sim.tokens import Script
 
 FINGERPRINT = "vllm-0.25.1-sim"
 DONE = b"data: [DONE]\n\n"
@@ -23,11 +23,15 @@ DONE = b"data: [DONE]\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What every part of an answer repeats. ``created``: seconds since the epoch."""
+    """What every part of an answer repeats. ``created``: seconds since the epoch.
+
+    ``details``: the usage tells the cached tokens.
+    """
 
     request_id: str
     created: int
     model: str
+    details: bool = False
 
 
 def chunk(event: bytes) -> bytes:
@@ -36,10 +40,10 @@ def chunk(event: bytes) -> bytes:
 
 
 def make_reply(
-    generation: Generation, identity: Identity, connection: Connection, *, details: bool
+    generation: Generation, identity: Identity, script: Script, connection: Connection
 ) -> Reply:
-    """Return the reply that a generation asks for. ``details``: the usage tells cached tokens."""
-    answer = Answer(generation, identity, details=details)
+    """Return the reply that a generation asks for; ``script`` knows what it says."""
+    answer = Answer(generation, identity, script)
     if generation.stream:
         return StreamReply(answer, generation, connection)
     return WholeReply(answer, connection)
@@ -48,10 +52,12 @@ def make_reply(
 class Answer:
     """Writes the JSON of one generation."""
 
-    def __init__(self, generation: Generation, identity: Identity, *, details: bool) -> None:
+    def __init__(self, generation: Generation, identity: Identity, script: Script) -> None:
         self._prompt_tokens = generation.prompt_tokens
+        self._prompt = generation.prompt if generation.return_token_ids else None
+        self._script = script
         self._chat = generation.kind == "chat"
-        self._details: dict[str, int] | None = {"cached_tokens": 0} if details else None
+        self._details = identity.details
         prefix = "chatcmpl" if self._chat else "cmpl"
         kind = "chat.completion" if self._chat else "text_completion"
         self._id = f"{prefix}-{identity.request_id}"
@@ -71,11 +77,14 @@ class Answer:
         }
         usage_text = self._continuous(0) if usage else ""
         text = f'{self._head},"choices":[{_json(choice)}]{usage_text}'
-        return f'data: {text},"prompt_token_ids":null,"prompt_text":null}}\n\n'.encode()
+        prompt = _json(self._prompt)
+        return f'data: {text},"prompt_token_ids":{prompt},"prompt_text":null}}\n\n'.encode()
 
-    def token_event(self, tokens: int, finish: Finish | None, *, usage: bool) -> bytes:
-        """Return the event of the ``tokens``-th token. The hot path: text, not objects."""
-        text = word(tokens - 1)
+    def token_event(
+        self, tokens: int, finish: Finish | None, *, usage: bool, new: int = 1
+    ) -> bytes:
+        """Return the event of the last ``new`` of ``tokens``. The hot path: text, not objects."""
+        text = self._script.text(tokens - new, tokens)
         reason = f'"{finish}"' if finish else "null"
         if self._chat:
             stop = ',"stop_reason":null' if finish else ""
@@ -83,27 +92,29 @@ class Answer:
                 f'"delta":{{"content":"{text}"}},"logprobs":null,"finish_reason":{reason}{stop}'
             )
         else:
+            prompt = _json(self._prompt) if self._prompt and tokens == new else "null"
             choice = (
                 f'"text":"{text}","logprobs":null,"finish_reason":{reason},"stop_reason":null,'
-                '"prompt_token_ids":null'
+                f'"prompt_token_ids":{prompt}'
             )
         usage_text = self._continuous(tokens) if usage else ""
+        ids = _json(self._script.ids(tokens - new, tokens)) if self._prompt else "null"
         return (
-            f'data: {self._head},"choices":[{{"index":0,{choice},"token_ids":null}}]'
+            f'data: {self._head},"choices":[{{"index":0,{choice},"token_ids":{ids}}}]'
             f"{usage_text}}}\n\n"
         ).encode()
 
-    def usage_event(self, tokens: int) -> bytes:
+    def usage_event(self, tokens: int, cached: int) -> bytes:
         """Return the event with no choice that tells the usage."""
         usage: dict[str, Any] = self._counts(tokens)
         if self._details:
-            usage["prompt_tokens_details"] = self._details
+            usage["prompt_tokens_details"] = {"cached_tokens": cached}
         rest = _json({"choices": [], "usage": usage, "system_fingerprint": FINGERPRINT})
         return f"data: {self._head},{rest[1:]}\n\n".encode()
 
-    def document(self, tokens: int, finish: Finish) -> bytes:
+    def document(self, tokens: int, finish: Finish, cached: int) -> bytes:
         """Return the whole answer as one JSON document."""
-        text = "".join(word(position) for position in range(tokens))
+        text = self._script.text(0, tokens)
         choice: dict[str, Any] = {"index": 0}
         if self._chat:
             choice["message"] = {
@@ -113,20 +124,22 @@ class Answer:
         else:
             choice["text"] = text
         choice |= {"logprobs": None, "finish_reason": finish, "stop_reason": None}
-        choice["token_ids"] = None
+        choice["token_ids"] = self._script.ids(0, tokens) if self._prompt else None
         if not self._chat:
-            choice |= {"prompt_logprobs": None, "prompt_token_ids": None}
+            choice |= {"prompt_logprobs": None, "prompt_token_ids": self._prompt}
         choice["routed_experts"] = None
         usage = self._counts(tokens) | {
-            "prompt_tokens_details": self._details,
+            "prompt_tokens_details": {"cached_tokens": cached} if self._details else None,
             "completion_tokens_details": None,
         }
-        ending = {
+        ending: dict[str, Any] = {
             "choices": [choice],
             "service_tier": None,
             "system_fingerprint": FINGERPRINT,
             "usage": usage,
         }
+        if self._chat and self._prompt:
+            ending |= {"prompt_logprobs": None, "prompt_token_ids": self._prompt}
         return _json(self._fields(self._kind) | ending).encode()
 
     def _fields(self, kind: str) -> dict[str, Any]:
@@ -154,7 +167,7 @@ class Answer:
 
 
 class StreamReply:
-    """Sends each token when it exists; chat's role goes before the first."""
+    """Sends tokens when they exist, those of one step together; chat's role goes first."""
 
     def __init__(self, answer: Answer, generation: Generation, connection: Connection) -> None:
         self._answer = answer
@@ -163,15 +176,16 @@ class StreamReply:
         self._final_usage = generation.final_usage
         self._connection = connection
 
-    def render(self, tokens: int, finish: Finish | None) -> bytes:
-        """Return the chunks to send when the ``tokens``-th token exists."""
-        data = chunk(self._answer.token_event(tokens, finish, usage=self._usage))
-        if self._chat and tokens == 1:
-            data = chunk(self._answer.role_event(usage=self._usage)) + data
+    def render(self, tokens: int, new: int, finish: Finish | None, cached: int) -> bytes:
+        """Return the chunks to send when there are ``tokens``, the last ``new`` of them new."""
+        answer = self._answer
+        data = chunk(answer.token_event(tokens, finish, usage=self._usage, new=new))
+        if self._chat and tokens == new:
+            data = chunk(answer.role_event(usage=self._usage)) + data
         if finish is None:
             return data
         if self._final_usage:
-            data += chunk(self._answer.usage_event(tokens))
+            data += chunk(answer.usage_event(tokens, cached))
         return data + chunk(DONE) + LAST_CHUNK
 
     def send(self, data: bytes, *, last: bool) -> None:
@@ -186,9 +200,9 @@ class WholeReply:
         self._answer = answer
         self._connection = connection
 
-    def render(self, tokens: int, finish: Finish | None) -> bytes:
+    def render(self, tokens: int, new: int, finish: Finish | None, cached: int) -> bytes:  # noqa: ARG002 - Reply's signature
         """Return the document with the last token, and nothing before."""
-        return b"" if finish is None else self._answer.document(tokens, finish)
+        return b"" if finish is None else self._answer.document(tokens, finish, cached)
 
     def send(self, data: bytes, *, last: bool) -> None:
         """Respond with the document when it is there."""

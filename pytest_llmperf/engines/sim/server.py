@@ -13,17 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_llmperf.engines.sim.app import App
+from pytest_llmperf.engines.sim.assembly import build_drafting, build_scheduler
 from pytest_llmperf.engines.sim.clock import Clock, LoopClock
 from pytest_llmperf.engines.sim.connection import Connection
 from pytest_llmperf.engines.sim.core import EngineCore, Job
+from pytest_llmperf.engines.sim.faults import Faults
+from pytest_llmperf.engines.sim.gpus import GPUS
 from pytest_llmperf.engines.sim.log import Log
 from pytest_llmperf.engines.sim.memory import Budget, StartError, plan_memory
 from pytest_llmperf.engines.sim.metrics import Metrics
 from pytest_llmperf.engines.sim.options import ArgumentsError, SimOptions, build_parser, parse
-from pytest_llmperf.engines.sim.scheduler import Limits, Scheduler
+from pytest_llmperf.engines.sim.scheduler import Scheduler
 from pytest_llmperf.engines.sim.shapes import shape_of
 from pytest_llmperf.engines.sim.stats import StatsLog
-from pytest_llmperf.engines.sim.step_time import FixedStepTime, Pace
+from pytest_llmperf.engines.sim.step_time import Pace, step_time_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,10 +66,8 @@ def model_exists(model: str) -> bool:
 
 
 async def _serve(options: SimOptions, log: Log, listening: socket.socket) -> int:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    faults = Faults.of(options.faults)
+    stop = _told_by_signals(ignore_sigterm=faults.ignores_sigterm)
     shape = shape_of(options.model)
     try:
         budget = plan_memory(shape, options)
@@ -74,12 +75,28 @@ async def _serve(options: SimOptions, log: Log, listening: socket.socket) -> int
         log.engine_failure(str(error))
         return 1
     log.configuration(options, shape, budget)
+    if faults.dies_at_start:
+        log.out_of_memory(GPUS[options.gpu].memory_gib)
+        return 1
+    if faults.never_starts:
+        await stop.wait()
+        log.stopping()
+        return 0
     for seconds in log.startup(options, budget):
         if await _told_to_stop(stop, seconds):
             log.stopping()
             return 0
     await _run(options, budget, log, listening, stop)
     return 0
+
+
+def _told_by_signals(*, ignore_sigterm: bool) -> asyncio.Event:
+    """Return what is set when the server is told to stop."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, stop.set)
+    loop.add_signal_handler(signal.SIGTERM, bool if ignore_sigterm else stop.set)
+    return stop
 
 
 async def _run(
@@ -109,18 +126,13 @@ async def _run(
 
 
 def _engine(options: SimOptions, budget: Budget, log: Log, clock: Clock) -> EngineCore:
-    limits = Limits(
-        options.max_num_seqs,
-        options.max_num_batched_tokens,
-        budget.kv_blocks,
-        budget.block_size,
-    )
-    scheduler: Scheduler[Job] = Scheduler(limits)
-    step_time = FixedStepTime(options.step_ms / 1e3, options.prefill_us_per_token / 1e6)
+    scheduler: Scheduler[Job] = build_scheduler(options, budget)
     pace = Pace(options.slowdown, options.launch_noise, options.replay_noise, options.noise_seed)
     metrics = Metrics(budget.max_model_len, prefix_caching=options.enable_prefix_caching)
     stats = StatsLog(scheduler, metrics, log, on_idle=gc.collect)
-    return EngineCore(scheduler, step_time, pace, metrics, clock, stats.wake)
+    drafting = build_drafting(options)
+    step_time = step_time_of(options)
+    return EngineCore(scheduler, step_time, pace, metrics, clock, stats.wake, drafting)
 
 
 def _socket(host: str) -> socket.socket:

@@ -6,6 +6,12 @@ import math
 import re
 from dataclasses import dataclass
 
+from pytest_llmperf.engines.sim.gpus import Weights
+
+INT4 = ("awq", "gptq", "int4", "w4a16", "4bit")
+INT8 = ("int8", "w8a8", "8bit")
+FP8 = ("fp8",)
+"""What says, in ``--quantization`` or a model's name, how the layers are stored."""
 SIZE = re.compile(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", re.IGNORECASE)
 
 
@@ -30,14 +36,23 @@ class ModelShape:
         return self.vocabulary * self.hidden * (1 if self.tied else 2)
 
     @property
+    def head_parameters(self) -> int:
+        """Parameters of the output embeddings, which a step reads whole."""
+        return self.vocabulary * self.hidden
+
+    @property
     def layer_parameters(self) -> int:
         """Parameters of all layers: attention (q, k, v, o) and a gated MLP."""
         attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
         return self.layers * (attention + 3 * self.hidden * self.intermediate)
 
-    def kv_bytes_per_token(self, bytes_per_value: int) -> int:
-        """Bytes that one token's keys and values take in all layers."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * bytes_per_value
+    def kv_bytes_per_token(self, bytes_per_value: int, gpus: int = 1) -> int:
+        """Bytes that one token's keys and values take in all layers, on one of ``gpus``.
+
+        Each has its share of the heads, but at least one: more GPUs than heads repeat them.
+        """
+        heads = max(1, self.kv_heads // gpus)
+        return 2 * self.layers * heads * self.head_dim * bytes_per_value
 
 
 SMOLLM2_135M = ModelShape("SmolLM2-135M", 30, 576, 1536, 9, 3, 64, 49_152, 8_192, tied=True)
@@ -67,3 +82,13 @@ def shape_of(model: str) -> ModelShape:
     if size <= 0:
         return QWEN3_14B
     return SHAPES[min(SHAPES, key=lambda known: abs(math.log(known / size)))]
+
+
+def weights_of(model: str, quantization: str | None = None) -> Weights:
+    """Return how the layers are stored: from the argument or else from the model's name."""
+    said = (quantization or model.rstrip("/").rpartition("/")[2]).lower()
+    if any(word in said for word in INT4):
+        return "int4"
+    if any(word in said for word in INT8):
+        return "int8"
+    return "fp8" if any(word in said for word in FP8) else "none"

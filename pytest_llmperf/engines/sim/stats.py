@@ -1,4 +1,4 @@
-"""The line of throughput that vLLM logs every ten seconds while it has work."""
+"""The lines that vLLM logs every ten seconds while it has work: throughput, and its drafts."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class StatsLog:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._counted = (0, 0)
+        self._drafted: tuple[int, ...] = ()
 
     def wake(self) -> None:
         """Begin to log, unless it is under way."""
@@ -42,10 +43,12 @@ class StatsLog:
             self._timer = self._loop.call_later(INTERVAL_S, self._tick)
 
     def _tick(self) -> None:
-        before = self._counted
-        self._counted = now = (self._metrics.prompt_tokens, self._metrics.generation_tokens)
+        metrics, before = self._metrics, self._counted
+        # What was found in the cache is no throughput: the line counts what was computed.
+        computed = metrics.prompt_tokens - metrics.cached_prompt_tokens
+        self._counted = now = (computed, metrics.generation_tokens)
         prompt, generation = ((a - b) / INTERVAL_S for a, b in zip(now, before, strict=True))
-        running, waiting = len(self._scheduler.running), len(self._scheduler.waiting)
+        running, waiting = len(self._scheduler.running), self._scheduler.queued
         self._log.info(
             "APIServer",
             "loggers.py:273",
@@ -53,9 +56,29 @@ class StatsLog:
             f"Avg generation throughput: {generation:.1f} tokens/s, "
             f"Running: {running} reqs, Waiting: {waiting} reqs, "
             f"GPU KV cache usage: {100 * self._scheduler.kv_usage:.1f}%, "
-            "Prefix cache hit rate: 0.0%",
+            f"Prefix cache hit rate: {100 * metrics.recent_hit_rate:.1f}%",
         )
+        if metrics.spec_decode is not None:
+            self._log_drafts(metrics.spec_decode.values())
         idle = not running and not waiting and now == before
         self._timer = None if idle else self._loop.call_later(INTERVAL_S, self._tick)
         if idle:
             self._on_idle()
+
+    def _log_drafts(self, now: tuple[int, ...]) -> None:
+        before = self._drafted or (0,) * len(now)
+        self._drafted = now
+        drafts, tokens, accepted, *positions = (a - b for a, b in zip(now, before, strict=True))
+        if not drafts:
+            return
+        rates = ", ".join(f"{count / drafts:.3f}" for count in positions)
+        self._log.info(
+            "APIServer",
+            "metrics.py:120",
+            f"SpecDecoding metrics: Mean acceptance length: {1 + accepted / drafts:.2f}, "
+            f"Accepted throughput: {accepted / INTERVAL_S:.2f} tokens/s, "
+            f"Drafted throughput: {tokens / INTERVAL_S:.2f} tokens/s, "
+            f"Accepted: {accepted} tokens, Drafted: {tokens} tokens, "
+            f"Per-position acceptance rate: {rates}, "
+            f"Avg Draft acceptance rate: {100 * accepted / tokens:.1f}%",
+        )
