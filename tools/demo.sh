@@ -9,7 +9,7 @@ rm -rf "$home"
 
 night() {
     "${PYTEST:-pytest}" "$suites" -m gpu -q --no-header -p no:cacheprovider -n 2 --dist loadgroup \
-        --llmperf-engine sim --llmperf-prompts 30 --llmperf-launches 3 --llmperf-replays 1 \
+        --llmperf-engine sim --llmperf-prompts 24 --llmperf-launches 3 --llmperf-replays 1 \
         --llmperf-baselines "$home/baselines" --llmperf-runs "$home/runs" \
         --llmperf-report "$home/report" "$@"
 }
@@ -21,7 +21,7 @@ echo "demo: the second night, judged against it"
 night
 echo
 echo "demo: the third night, one server's every step 10 % slower"
-if night -k "qwen3-14b/chat" --llmperf-server-args "--slowdown 1.10"; then
+if night -k "qwen3-14b/chat" --llmperf-launches 2 --llmperf-server-args "--slowdown 1.10"; then
     echo "demo: a loss of 10 % was not caught" >&2
     exit 1
 fi
