@@ -12,16 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_llmperf.campaign.results import CampaignResult
-from pytest_llmperf.model.answers import Answers
+from pytest_llmperf.model.answers import ANSWERS, RANDOM, Answers
 from pytest_llmperf.model.baseline import Baseline, Night
 from pytest_llmperf.model.server import ServerSpec
-
-ANSWERS = "answers"
-"""In a night's provenance: a line a prompt, the digests of what its launches answered.
-
-Digests alone: a baseline lies in git, where the answers to private prompts have no place."""
-RANDOM = "answers_of_random_weights"
-"""In a night's provenance, where it is so: True."""
 
 
 @dataclass(frozen=True, slots=True)

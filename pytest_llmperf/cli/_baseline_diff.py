@@ -12,6 +12,7 @@ from pytest_llmperf.gate.ratio_nights import TIMES
 from pytest_llmperf.model.noise import night_mean
 from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.store.baselines import AGAINST, NOISE_NIGHTS, against_of
+from pytest_llmperf.store.recipes import recipe_differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -74,11 +75,7 @@ def _apart(old: Baseline, new: Baseline) -> list[str]:
     if (old.traffic_name, old.traffic_digest) != (new.traffic_name, new.traffic_digest):
         was, now = (f"{b.traffic_name} {b.traffic_digest}" for b in (old, new))
         found.append(f"traffic {was} → {now}")
-        found += [
-            f"traffic, {key}: {old.traffic.get(key)} → {new.traffic.get(key)}"
-            for key in sorted(old.traffic.keys() | new.traffic.keys())
-            if key not in ("name", "digest") and old.traffic.get(key) != new.traffic.get(key)
-        ]
+        found += [f"traffic, {what}" for what in recipe_differences(old.traffic, new.traffic)]
     return found
 
 

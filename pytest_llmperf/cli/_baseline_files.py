@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_llmperf.cli._folders import nearest
 from pytest_llmperf.cli._text import listed
 from pytest_llmperf.errors import UsageError
 
@@ -32,10 +33,8 @@ class Held:
 def folder_of(given: Path | None) -> Path:
     """Return the folder of the baselines: the one given, or the nearest upwards from here."""
     if given is None:
-        here = Path.cwd()
-        above = (folder / FOLDER for folder in (here, *here.parents))
-        given = next((folder for folder in above if folder.is_dir()), FOLDER)
-        return given.relative_to(here) if given.is_relative_to(here) else given
+        here, found = Path.cwd(), nearest(FOLDER) or FOLDER
+        return found.relative_to(here) if found.is_relative_to(here) else found
     if not given.is_dir():
         raise UsageError(f"--baselines {given}: there is no such folder")
     return given

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_llmperf.campaign import CampaignResult, LaunchResult, ReplayResult
 from pytest_llmperf.engines import ENGINES
 from pytest_llmperf.errors import StoreError
 from pytest_llmperf.metrics import launch_figures, offered_limited
+from pytest_llmperf.store.recipes import recipe_differences, recipe_of
 from pytest_llmperf.store.runs import Launch, Run, StoredReplay, StoredTraffic, read_replay
 
 if TYPE_CHECKING:
@@ -137,22 +138,11 @@ def traffic_differences(before: Cell, after: Cell) -> str:
     first, second = _stored(before), _stored(after)
     if first is None or second is None:
         return "its recipe is not stored"
-    lines = [
-        f"{field.name} {_shown(first, field.name)} → {_shown(second, field.name)}"
-        for field in fields(first.spec)
-        if getattr(first.spec, field.name) != getattr(second.spec, field.name)
-    ]
-    if first.counted_by != second.counted_by:
-        lines.append(f"tokens counted by {first.counted_by} → {second.counted_by}")
-    return ", ".join(lines) or "the recipe is the same: what the dataset reads has changed"
-
-
-def _shown(stored: StoredTraffic, name: str) -> str:
-    """Return a recipe's value; a mapping's pairs as ``key=value``."""
-    value = getattr(stored.spec, name)
-    if isinstance(value, tuple) and all(isinstance(v, tuple) for v in value):
-        return f"({', '.join(f'{key}={of!r}' for key, of in value)})"
-    return str(value)
+    was, now = (
+        recipe_of(stored.spec) | {"counted_by": stored.counted_by} for stored in (first, second)
+    )
+    different = recipe_differences(was, now)
+    return ", ".join(different) or "the recipe is the same: what the dataset reads has changed"
 
 
 def _stored(cell: Cell) -> StoredTraffic | None:

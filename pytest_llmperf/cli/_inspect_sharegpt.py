@@ -8,19 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmperf.cli._inspect_lengths import Lengths
-from pytest_llmperf.datasets._conversations import (
-    CutOffError,
-    Exchange,
-    exchange_of,
-    records,
-    role_of,
-    turns_of,
-)
-from pytest_llmperf.datasets._files import opened
+from pytest_llmperf.datasets._conversation_files import Whole, read_whole
+from pytest_llmperf.datasets._conversations import Exchange, exchange_of, role_of, turns_of
 from pytest_llmperf.datasets.sharegpt import ShareGptOptions, file_of, read_options
 from pytest_llmperf.errors import DatasetError
 
@@ -32,22 +24,17 @@ if TYPE_CHECKING:
 class Conversations:
     """What a file holds, filled as it is read.
 
-    ``exchanges``: one of each conversation that has one and is text alone. ``complaint``: why
-    reading ended early.
+    ``exchanges``: one of each conversation that has one and is text alone.
     """
 
-    path: Path
     options: ShareGptOptions
-    whole: int = 0
     turns: Counter[int] = field(default_factory=Counter)
     roles: Counter[str] = field(default_factory=Counter)
     exchanges: list[Exchange] = field(default_factory=list)
     not_text: int = 0
-    complaint: str | None = None
 
     def add(self, record: Any) -> None:
         """Count one record, whatever it is."""
-        self.whole += 1
         _, turns = turns_of(record)
         self.turns[len(turns)] += 1
         self.roles.update(role_of(turn) for turn in turns)
@@ -58,26 +45,19 @@ class Conversations:
                 self.exchanges.append(exchange)
 
 
-def read(spec: TrafficSpec) -> Conversations:
+def read(spec: TrafficSpec) -> tuple[Whole, Conversations]:
     """Read a recipe's file as a stream, as far as it is whole.
 
     Raise DatasetError for one that cannot be read, or holds no exchange.
     """
-    options = read_options(spec)
-    found = Conversations(file_of(options.path), options)
-    with opened("sharegpt", found.path) as file:
-        try:
-            for record in records("sharegpt", found.path, file):
-                found.add(record)
-        except CutOffError as error:
-            found.complaint = str(error)
+    found = Conversations(read_options(spec))
+    file = read_whole("sharegpt", file_of(found.options.path), found.add)
     if not found.exchanges:
-        why = f" ({found.complaint})" if found.complaint else ""
         raise DatasetError(
-            f"sharegpt: {found.path} holds {found.whole:,} whole records and none of them two "
-            f"turns of text; conversations in one of ShareGPT's forms are needed{why}"
+            f"sharegpt: none of the {file.records:,} records of {file.path} has two turns of text; "
+            "conversations in one of ShareGPT's forms are needed"
         )
-    return found
+    return file, found
 
 
 def lengths_of(found: Conversations, tokenizer: Tokenizer, *, chat: bool) -> Lengths:
@@ -110,16 +90,16 @@ def left_out(lengths: Lengths, options: ShareGptOptions) -> dict[str, int]:
     return dict(sorted(reasons.items()))
 
 
-def overview(found: Conversations, lengths: Lengths) -> dict[str, Any]:
+def overview(file: Whole, found: Conversations, lengths: Lengths) -> dict[str, Any]:
     """Return what is to be known beside lengths."""
     turns = sum(count * many for count, many in found.turns.items())
     dropped = left_out(lengths, found.options)
     return {
-        "file": str(found.path),
-        "bytes": found.path.stat().st_size,
-        "conversations": found.whole,
+        "file": str(file.path),
+        "bytes": file.path.stat().st_size,
+        "conversations": file.records,
         "turns": turns,
-        "turns a conversation": round(turns / found.whole, 2),
+        "turns a conversation": round(turns / file.records, 2),
         "most turns": max(found.turns),
         "roles": dict(found.roles.most_common()),
         "with an exchange": len(found.exchanges),
@@ -128,19 +108,10 @@ def overview(found: Conversations, lengths: Lengths) -> dict[str, Any]:
     }
 
 
-def notes(found: Conversations) -> tuple[str, ...]:
+def notes(file: Whole, found: Conversations) -> tuple[str, ...]:
     """Return what a reader must know of the file and of what was counted."""
-    name = found.path.name
-    said = []
-    if found.complaint is not None:
-        said.append(
-            f"{name} is cut off after {found.whole:,} whole conversations ({found.complaint}); "
-            "what follows is left out"
-        )
-    if found.not_text:
-        said.append(f"{found.not_text:,} conversations of {name} are not text alone: left out")
-    said.append(
+    counted = (
         "lengths are those of every exchange (a prompt and its answer, one a conversation); a "
         "replay draws from the usable ones, see --num-prompts"
     )
-    return tuple(said)
+    return (*file.notes(found.not_text, why=True), counted)

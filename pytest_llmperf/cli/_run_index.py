@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from pytest_llmperf.cli._folders import nearest
 from pytest_llmperf.cli._text import listed
 from pytest_llmperf.errors import UsageError
 from pytest_llmperf.model.verdict import Status
@@ -74,9 +75,7 @@ def folder_of(given: Path | None) -> Path:
         if not given.is_dir():
             raise UsageError(f"--runs {given}: there is no such folder")
         return given
-    here = Path.cwd()
-    above = (folder / FOLDER for folder in (here, *here.parents))
-    return next((folder for folder in above if folder.is_dir()), here / FOLDER)
+    return nearest(FOLDER) or Path.cwd() / FOLDER
 
 
 def summaries(root: Path) -> Iterator[Summary]:

@@ -115,10 +115,10 @@ def _whole(options: argparse.Namespace, tokenizer: Tokenizer) -> Inspected:
 
     options.num_prompts = SAMPLE  # a recipe has a number; this one is not drawn from
     spec = traffic_spec(options)
-    found = sharegpt.read(spec)
+    file, found = sharegpt.read(spec)
     lengths = sharegpt.lengths_of(found, tokenizer, chat=spec.endpoint == "chat")
-    overview = sharegpt.overview(found, lengths)
-    return Inspected("sharegpt", overview, tokenizer.name, lengths, sharegpt.notes(found))
+    overview = sharegpt.overview(file, found, lengths)
+    return Inspected("sharegpt", overview, tokenizer.name, lengths, sharegpt.notes(file, found))
 
 
 def _sample(options: argparse.Namespace, tokenizer: Tokenizer) -> Inspected:

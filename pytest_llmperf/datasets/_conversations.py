@@ -1,29 +1,19 @@
-"""Files of conversations in the forms that ShareGPT's are found in, read as a stream.
+"""Records of conversations in the forms that ShareGPT's are found in.
 
-A JSON list of records, or JSON lines of one each. A record's turns lie under
-``conversations``, ``conversation``, ``items`` or ``messages``; a turn's role under ``from`` or
-``role``, its text under ``value``, ``content`` or ``text``. Both kinds of file may be cut off
-in their last record.
+A record's turns lie under ``conversations``, ``conversation``, ``items`` or ``messages``; a
+turn's role under ``from`` or ``role``, its text under ``value``, ``content`` or ``text``. How
+files of them are read is in ``_conversation_files``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-import ijson
-
-from pytest_llmperf.datasets._files import (
-    BYTE_ORDER_MARK,
-    BadLineError,
-    json_object,
-    numbered,
-    opened,
-)
+from pytest_llmperf.datasets._conversation_files import Whole, read_whole
 from pytest_llmperf.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 TURNS = ("conversations", "conversation", "items", "messages")
@@ -47,17 +37,11 @@ class Conversations:
     """What a file holds.
 
     ``exchanges``: one of every conversation that has one, in the file's order; None in place
-    of one that is not text alone, since it has a place in the shuffle. ``whole``: the
-    conversations that could be read. ``complaint``: why reading ended early.
+    of one that is not text alone, since it has a place in the shuffle.
     """
 
     exchanges: list[Exchange | None]
-    whole: int
-    complaint: str | None
-
-
-class CutOffError(DatasetError):
-    """The file ends in the middle of a record."""
+    file: Whole
 
 
 def read_conversations(dataset: str, path: Path, *, by_role: bool) -> Conversations:
@@ -66,49 +50,14 @@ def read_conversations(dataset: str, path: Path, *, by_role: bool) -> Conversati
     ``by_role``: see :func:`exchange_of`. Raise DatasetError for a file of no use.
     """
     exchanges: list[Exchange | None] = []
-    whole = 0
-    complaint = None
-    with opened(dataset, path) as file:
-        try:
-            for record in records(dataset, path, file):
-                whole += 1
-                exchanges.extend(exchange_of(record, by_role=by_role))
-        except CutOffError as error:
-            complaint = str(error)
-        empty = file.tell() == 0
-    if empty:
-        raise DatasetError(f"{dataset}: {path} is empty")
-    if not whole:
-        why = f" ({complaint})" if complaint else ""
-        raise DatasetError(
-            f"{dataset}: {path} is not a JSON list of conversations{why}, nor has it one a line"
-        )
+    file = read_whole(
+        dataset, path, lambda record: exchanges.extend(exchange_of(record, by_role=by_role))
+    )
     if not exchanges:
-        raise DatasetError(f"{dataset}: none of the {whole:,} records of {path} has two turns")
-    return Conversations(exchanges, whole, complaint)
-
-
-def records(dataset: str, path: Path, file: BinaryIO) -> Iterator[Any]:
-    """Return the records of a list, or of the lines; raise CutOffError where it breaks off."""
-    if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
-        file.seek(0)
-    start = file.tell()
-    while (first := file.read(1)).isspace():
-        pass
-    file.seek(start)
-    if first != b"{":
-        try:
-            yield from ijson.items(file, "item", use_float=True)
-        except ijson.JSONError as error:
-            raise CutOffError(str(error).partition("\n")[0].strip()) from None
-        return
-    for number, line in numbered(file):
-        try:
-            yield json_object(line)
-        except BadLineError as error:
-            if next(numbered(file), None) is None:
-                raise CutOffError(f"line {number} {error}") from None
-            raise DatasetError(f"{dataset}: {path}, line {number} {error}") from None
+        raise DatasetError(
+            f"{dataset}: none of the {file.records:,} records of {path} has two turns"
+        )
+    return Conversations(exchanges, file)
 
 
 def exchange_of(record: Any, *, by_role: bool) -> tuple[Exchange | None, ...]:

@@ -23,7 +23,14 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class BadLineError(DatasetError):
-    """What is wrong with a line; who reads the file says which file and line it is."""
+    """What is wrong with a line; who reads the file says which file and line it is.
+
+    ``at_end``: it is right as far as it goes, and ends too early.
+    """
+
+    def __init__(self, message: str, *, at_end: bool = False) -> None:
+        super().__init__(message)
+        self.at_end = at_end
 
 
 def path_rule(path: Any) -> tuple[bool, str]:
@@ -54,10 +61,20 @@ def json_object(line: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise BadLineError(f"is not JSON: {error.msg} (byte {error.pos + 1})") from None
+        raise BadLineError(
+            f"is not JSON: {error.msg} (byte {error.pos + 1})", at_end=_ends_early(line, error)
+        ) from None
     if not isinstance(value, dict):
         raise BadLineError("is JSON, but not an object; one object a line is needed (JSONL)")
     return value
+
+
+def _ends_early(line: bytes, error: orjson.JSONDecodeError) -> bool:
+    """Whether nothing is wrong with a line but that it ends, in a character or after one."""
+    try:
+        return error.pos >= len(line.decode())
+    except UnicodeDecodeError as broken:
+        return broken.end == len(line) and broken.reason == "unexpected end of data"
 
 
 def json_records(

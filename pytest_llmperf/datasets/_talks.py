@@ -5,16 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmperf.datasets._conversations import (
-    ANSWERERS,
-    USERS,
-    CutOffError,
-    records,
-    role_of,
-    text_of,
-    turns_of,
-)
-from pytest_llmperf.datasets._files import opened
+from pytest_llmperf.datasets._conversation_files import Whole, read_whole
+from pytest_llmperf.datasets._conversations import ANSWERERS, USERS, role_of, text_of, turns_of
 from pytest_llmperf.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -33,14 +25,12 @@ class Talk:
 class Talks:
     """What a file holds: its conversations with a turn that was answered, in its order.
 
-    ``whole``: the records that could be read; ``passed``: those that are not text alone.
-    ``complaint``: why reading ended early.
+    ``passed``: how many records are not text alone.
     """
 
     talks: list[Talk]
-    whole: int
     passed: int
-    complaint: str | None
+    file: Whole
 
 
 def read_talks(dataset: str, path: Path, most: int) -> Talks:
@@ -49,29 +39,22 @@ def read_talks(dataset: str, path: Path, most: int) -> Talks:
     Raise DatasetError for a file of no use.
     """
     talks: list[Talk] = []
-    whole = passed = 0
-    complaint = None
-    with opened(dataset, path) as file:
-        try:
-            for record in records(dataset, path, file):
-                whole += 1
-                if isinstance(record, dict) and (record.get("image") or record.get("video")):
-                    passed += 1
-                elif (talk := talk_of(record, most)) is not None:
-                    talks.append(talk)
-        except CutOffError as error:
-            complaint = str(error)
-    if not whole:
-        why = f" ({complaint})" if complaint else ""
-        raise DatasetError(
-            f"{dataset}: {path} is not a JSON list of conversations{why}, nor has it one a line"
-        )
+    passed = 0
+
+    def take(record: Any) -> None:
+        nonlocal passed
+        if isinstance(record, dict) and (record.get("image") or record.get("video")):
+            passed += 1
+        elif (talk := talk_of(record, most)) is not None:
+            talks.append(talk)
+
+    file = read_whole(dataset, path, take)
     if not talks:
         raise DatasetError(
-            f"{dataset}: none of the {whole:,} records of {path} has a turn of a user with the "
-            "answer to it"
+            f"{dataset}: none of the {file.records:,} records of {path} has a turn of a user with "
+            "the answer to it"
         )
-    return Talks(talks, whole, passed, complaint)
+    return Talks(talks, passed, file)
 
 
 def talk_of(record: Any, most: int) -> Talk | None:

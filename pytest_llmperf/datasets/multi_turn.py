@@ -28,7 +28,7 @@ import numpy as np
 
 from pytest_llmperf.datasets import Drawn
 from pytest_llmperf.datasets._files import path_rule
-from pytest_llmperf.datasets._talks import Talk, Talks, read_talks
+from pytest_llmperf.datasets._talks import Talk, read_talks
 from pytest_llmperf.datasets._token_ids import (
     COUNTED_BY,
     DEFAULT_IDS,
@@ -156,7 +156,12 @@ class MultiTurn:
         again = Random(spec.seed)  # noqa: S311  # an order, no secret
         repeats = (again.choice(usable) for _ in count())
         prompts = _prompts(chain(usable, repeats), spec, options)
-        return Drawn(prompts, tuple(_notes(path, found, usable, spec)), tokenizer.name)
+        missing = spec.num_prompts - sum(map(len, usable))
+        notes = (
+            *found.file.notes(found.passed),
+            *found.file.repeats(len(usable), missing, spec.num_prompts, "turns"),
+        )
+        return Drawn(prompts, notes, tokenizer.name)
 
 
 def _prompts(
@@ -240,24 +245,6 @@ def _turns(talk: Talk, endpoint: str, options: _Options, tokenizer: Tokenizer) -
 def _line(message: Message) -> str:
     role, text = message
     return f"{LABELS[role]}: {text}\n\n"
-
-
-def _notes(
-    path: Path, found: Talks, usable: Sequence[Sequence[_Turn]], spec: TrafficSpec
-) -> Iterator[str]:
-    if found.complaint is not None:
-        yield (
-            f"{path.name} is cut off after {found.whole:,} whole conversations; what follows is "
-            "left out"
-        )
-    if found.passed:
-        yield f"{found.passed:,} conversations of {path.name} are not text alone and were left out"
-    turns = sum(map(len, usable))
-    if turns < spec.num_prompts:
-        yield (
-            f"only {len(usable):,} conversations of {path.name} are usable: "
-            f"{spec.num_prompts - turns:,} of the {spec.num_prompts:,} turns repeat them"
-        )
 
 
 def _read_options(spec: TrafficSpec) -> _Options:

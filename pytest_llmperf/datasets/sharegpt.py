@@ -116,26 +116,10 @@ class ShareGpt:
         missing = spec.num_prompts - len(usable)
         prompts = [*usable, *(again.choice(usable) for _ in range(missing))]
         notes = (
-            (
-                found.complaint is not None,
-                (
-                    f"{path.name} is cut off after {found.whole:,} whole conversations; what follows "
-                    "is left out"
-                ),
-            ),
-            (
-                passed > 0,
-                f"{passed:,} conversations of {path.name} are not text alone and were left out",
-            ),
-            (
-                missing > 0,
-                (
-                    f"only {len(usable):,} conversations of {path.name} are usable: {missing:,} of "
-                    f"the {spec.num_prompts:,} prompts repeat them"
-                ),
-            ),
+            *found.file.notes(passed),
+            *found.file.repeats(len(usable), missing, spec.num_prompts, "prompts"),
         )
-        return Drawn(tuple(prompts), tuple(n for said, n in notes if said), tokenizer.name)
+        return Drawn(tuple(prompts), notes, tokenizer.name)
 
 
 def file_of(path: str | None) -> Path:

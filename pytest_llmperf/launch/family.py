@@ -124,15 +124,15 @@ def end(
     to go by themselves, then SIGKILL; after ``limit`` more seconds this gives up. Return those
     that were killed and those that are left.
     """
-    known: set[Member] = set()
+    known: dict[tuple[int, int], Member] = {}  # its state, parent and name may change
     killed: dict[tuple[int, int], Member] = {}
     ask_until = time.monotonic() + patience
     give_up_at = ask_until + limit
     while True:
         reap()
-        known.update(find())
-        known = {process for process in known if _lives(process)}
-        alive = tuple(sorted(known, key=lambda process: process.pid))
+        known |= {(process.pid, process.born): process for process in find()}
+        known = {key: process for key, process in known.items() if _lives(process)}
+        alive = tuple(known[key] for key in sorted(known))
         now = time.monotonic()
         if not alive or now >= give_up_at:
             return tuple(killed.values()), alive

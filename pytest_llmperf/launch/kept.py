@@ -28,8 +28,17 @@ if TYPE_CHECKING:
     from pytest_llmperf.model.server import ServerSpec
 
 ANSWER_WITHIN_S = 30.0
-INHERITED = ("VLLM_", "CUDA_", "HF_", "NCCL_", "TORCH", "TRITON_")
-"""Beginnings of variables that a server takes from pytest's environment and behaves by."""
+INHERITED = (
+    "CUDA_", "FLASHINFER_", "GLOO_", "HF_", "LD_", "LMCACHE_", "MKL_", "NCCL_", "NVIDIA_", "OMP_",
+    "OPENBLAS_", "PYTHON", "PYTORCH_", "RAY_", "SAFETENSORS_", "TOKENIZERS_", "TORCH",
+    "TRANSFORMERS_", "TRITON_", "VLLM_",
+)  # fmt: skip
+"""Beginnings of variables that a server takes from pytest's environment and behaves by.
+
+docs/options.md lists them.
+"""
+NAMED = ("PATH", "HOME", "VIRTUAL_ENV", "XDG_CACHE_HOME")
+"""Others by their whole names: they say which programs, settings and caches it finds."""
 
 
 class KeptLaunch:
@@ -50,7 +59,7 @@ class KeptLaunch:
     def __enter__(self) -> RunningServer:
         digest = self._digest()
         patience = self._settings.lease_timeout
-        self._shelf = shelf = take_shelf(self._keep.folder, self._spec.name, patience)
+        self._shelf = shelf = take_shelf(self._keep.folder, self._spec.name, patience, self._say)
         try:
             if (found := self._usable(shelf, digest)) is not None:
                 return found
@@ -80,7 +89,7 @@ class KeptLaunch:
         place = Place(self._settings.executable, model, ports.HOST, 0)
         self._engine.check(self._spec, place)
         command = self._engine.command(arguments_here(self._spec, self._settings.models), place)
-        inherited = {k: v for k, v in os.environ.items() if k.startswith(INHERITED)}
+        inherited = {k: v for k, v in os.environ.items() if k.startswith(INHERITED) or k in NAMED}
         parts = (
             command.argv,
             Path(command.argv[0]).stat().st_mtime_ns if os.sep in command.argv[0] else 0,
@@ -96,7 +105,10 @@ class KeptLaunch:
 
     def _usable(self, shelf: Shelf, digest: str) -> RunningServer | None:
         """Return the kept server if it is the one wanted and answers; end it otherwise."""
-        kept = shelf.server()
+        grace = self._settings.stop_timeout
+        if shelf.unreadable:
+            self._say(f"kept server {shelf.name} has an unreadable state: it is ended")
+        kept = shelf.server(grace)
         if kept is None:
             return None
         if kept.digest == digest and self._answers(kept):
@@ -104,7 +116,7 @@ class KeptLaunch:
             return self._running(shelf, kept, known=True)
         why = "does not answer" if kept.digest == digest else "was started otherwise"
         self._say(f"kept server {kept.name} {why}: it is ended and started anew")
-        shelf.end(kept, self._settings.stop_timeout)
+        shelf.end(kept, grace)
         return None
 
     def _answers(self, kept: KeptServer) -> bool:
@@ -126,6 +138,7 @@ class KeptLaunch:
                 _identity(pid),
                 mark,
                 self._gpus,
+                self._keep.idle,
                 running.target,
                 running.executable or "",
                 running.facts,

@@ -3,12 +3,13 @@
 ::
 
     .llmperf/servers/<name>/
-        lock         held by the session that uses the server
+        lock         held by the session that uses the server, and says by whom
         server.json  readable by its user alone: the server's key is in it
         server.log
 
-``server.json`` may be stale: its server ended with its supervisor. Whoever takes the lock
-clears it away.
+``server.json`` may be stale: its server ended with its supervisor. It may also be unreadable, of
+another version of this package or damaged, while its server lives. Whoever takes the lock
+clears away the one and ends the other.
 """
 
 from __future__ import annotations
@@ -20,24 +21,35 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_llmperf.errors import LeaseError, ServerStopError
 from pytest_llmperf.launch import family
-from pytest_llmperf.launch.keeping import locked
+from pytest_llmperf.launch.keeping import ENDING, holder_of, locked, mark_in, say_holder
 from pytest_llmperf.launch.supervision import longest_stop
 from pytest_llmperf.model.launch import LaunchFacts, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_llmperf.launch.family import Member
 
 ASK_AGAIN_S = 0.05
 MOMENT_S = 2.0
 """Seconds to get a lock that only a supervisor's look at it holds."""
+TELL_AFTER_S = 1.0
+TELL_AGAIN_S = 15.0
 TO_DIE_S = 10.0
+SUPERVISOR = b"pytest_llmperf.launch.supervisor"
+"""The word on a supervisor's command line, in every version of this package."""
 
 
 @dataclass(frozen=True)
 class KeptServer:
-    """A server that runs on. ``digest`` is of all that it was started with.
+    """A server that runs on.
 
+    ``digest`` is of all that it was started with; ``idle``: the seconds without a session after
+    which it ends, as the session said that started it.
     ``pid`` and ``supervisor`` come with the time of birth that tells a process from a later
     one of the same pid; ``mark`` is carried by everything that the server started.
     """
@@ -48,6 +60,7 @@ class KeptServer:
     supervisor: tuple[int, int]
     mark: str
     gpus: int
+    idle: float
     target: Target
     executable: str
     facts: LaunchFacts = field(repr=False)
@@ -96,6 +109,11 @@ class Shelf:
         self._lock: int | None = None
 
     @property
+    def name(self) -> str:
+        """The server's name."""
+        return self.folder.name
+
+    @property
     def lock(self) -> Path:
         """What a session holds while it uses the server."""
         return self.folder / "lock"
@@ -110,33 +128,55 @@ class Shelf:
         """The server's output."""
         return self.folder / "server.log"
 
-    def take(self, patience: float) -> bool:
-        """Take the lock; return whether it was to be had within ``patience`` seconds."""
+    @property
+    def unreadable(self) -> bool:
+        """Whether there is a state that tells nothing: its server may live all the same."""
+        return self.state.exists() and KeptServer.read(self.state) is None
+
+    def take(self, patience: float, tell: Callable[[str], object] = lambda _: None) -> bool:
+        """Take the lock; return whether it was to be had within ``patience`` seconds.
+
+        ``tell`` gets a few words after a second of waiting and then now and again.
+        """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        deadline = time.monotonic() + patience
+        start = time.monotonic()
+        tell_at = start + TELL_AFTER_S
         while (file := locked(self.lock)) is None:
-            if time.monotonic() >= deadline:
+            now = time.monotonic()
+            if now - start >= patience:
                 return False
+            if now >= tell_at:
+                tell(f"waiting for kept server {self.name}: {self.holder} has it")
+                tell_at = now + TELL_AGAIN_S
             time.sleep(ASK_AGAIN_S)
         self._lock = file
+        say_holder(file, f"another session (pid {os.getpid()})")
         return True
+
+    @property
+    def holder(self) -> str:
+        """Who has the lock."""
+        return holder_of(self.lock) or "another session"
 
     def let_go(self) -> None:
         """Let the lock go; its time says when the server was last used."""
         if self._lock is not None:
-            os.utime(self._lock)
+            say_holder(self._lock, "")
             os.close(self._lock)
             self._lock = None
 
-    def server(self) -> KeptServer | None:
-        """Return the server that lives here. The lock is held: what a dead one left is ended."""
+    def server(self, grace: float) -> KeptServer | None:
+        """Return the server that lives here, with the lock held.
+
+        What a dead one left is ended; so is one of which an unreadable state tells nothing: it is
+        known by its log. Raise ServerStopError as ``end`` does.
+        """
+        if self.unreadable:
+            self._finish(supervisors_of(self.log), mark_in(self.state), grace)
+            return None
         found = KeptServer.read(self.state)
-        if found is None and self.state.exists():
-            # Of another version, or damaged: its supervisor ends once its server is gone.
-            family.end_marked(_mark_in(self.state))
-            self.state.unlink()
         if found is not None and not found.lives:
-            self.clear(found)
+            self._finish((), found.mark, grace)
             return None
         return found
 
@@ -145,53 +185,68 @@ class Shelf:
 
         Raise ServerStopError for a supervisor, or anything else of it, that does not go.
         """
-        supervisor = family.member(server.supervisor[0])
-        if supervisor is not None and supervisor.born == server.supervisor[1]:
-            family.send(supervisor, signal.SIGTERM)
-            # pytest itself is its parent where this session has started it.
-            family.end(
-                lambda: [supervisor],
-                patience=longest_stop(grace),
-                limit=TO_DIE_S,
-                reap=lambda: _collect(supervisor.pid),
-            )
-        self.clear(server)
+        found = family.member(server.supervisor[0])
+        ours = found is not None and found.born == server.supervisor[1]
+        self._finish((found,) if found is not None and ours else (), server.mark, grace)
 
-    def clear(self, server: KeptServer) -> None:
-        """End what is left of it without its supervisor, and forget it."""
-        if left := family.end_marked(server.mark):
+    def _finish(self, supervisors: tuple[Member, ...], mark: str, grace: float) -> None:
+        """End supervisors with their servers, then what is left without them, and forget it."""
+        for supervisor in supervisors:
+            family.send(supervisor, signal.SIGTERM)
+        # pytest itself is their parent where this session has started them.
+        _, stuck = family.end(
+            lambda: supervisors,
+            patience=longest_stop(grace),
+            limit=TO_DIE_S,
+            reap=lambda: _collect(supervisors),
+        )
+        if left := (*stuck, *family.end_marked(mark)):
             raise ServerStopError(
-                f"kept server {server.name!r} left something behind that does not end: process "
+                f"kept server {self.name!r} left something behind that does not end: process "
                 f"{', '.join(map(str, left))}. End it by hand"
             )
         self.state.unlink(missing_ok=True)
 
 
-def take_shelf(folder: Path, name: str, patience: float) -> Shelf:
+def take_shelf(
+    folder: Path, name: str, patience: float, tell: Callable[[str], object] = lambda _: None
+) -> Shelf:
     """Return a server's shelf with its lock taken; raise LeaseError where another has it."""
     shelf = Shelf(folder / name)
-    if not shelf.take(max(patience, MOMENT_S)):
+    if not shelf.take(max(patience, MOMENT_S), tell):
+        holder = shelf.holder
+        told, cure = f"{holder} uses it", "Wait until that session is over"
+        if holder == ENDING:
+            told, cure = "its supervisor is ending it after its idle time", "Run again in a moment"
         raise LeaseError(
-            f"server {name!r} is kept, and another session uses it ({shelf.folder}). Wait until "
-            "that session is over, or run this one without --llmperf-keep-servers"
+            f"server {name!r} is kept, and {told} ({shelf.folder}). {cure}, or run this one "
+            "without --llmperf-keep-servers"
         )
     return shelf
 
 
+def kept_shelves(folder: Path) -> tuple[Shelf, ...]:
+    """Return the shelves under a folder that have a state, the least recently used first."""
+    return tuple(Shelf(path.parent) for path in sorted(folder.glob("*/server.json"), key=_used))
+
+
 def kept_servers(folder: Path) -> tuple[KeptServer, ...]:
-    """Return the servers that are kept under a folder and live, the least recently used first."""
-    paths = sorted(folder.glob("*/server.json"), key=_used)
-    found = (KeptServer.read(path) for path in paths)
+    """Return the servers that are known and live, the least recently used first."""
+    found = (KeptServer.read(shelf.state) for shelf in kept_shelves(folder))
     return tuple(server for server in found if server is not None and server.lives)
 
 
-def end_kept(folder: Path, server: KeptServer, grace: float) -> bool:
-    """End a kept server, unless a session uses it; return whether it was ended."""
-    shelf = Shelf(folder / server.name)
+def supervisors_of(log: Path) -> tuple[Member, ...]:
+    """Return the supervisors whose standard error is this log: whose server's log it is."""
+    return tuple(p for p in family.everyone() if p.alive and _supervises(p.pid, log))
+
+
+def end_kept(shelf: Shelf, grace: float) -> bool:
+    """End whatever server a shelf has, unless a session uses it; return whether it was ended."""
     if not shelf.take(MOMENT_S):
         return False
     try:
-        if (found := shelf.server()) is not None:
+        if (found := shelf.server(grace)) is not None:
             shelf.end(found, grace)
     finally:
         shelf.let_go()
@@ -199,10 +254,15 @@ def end_kept(folder: Path, server: KeptServer, grace: float) -> bool:
 
 
 def make_room(folder: Path, but: str, grace: float) -> str | None:
-    """End one kept server that holds GPUs and that nobody uses; return its name, if any is left."""
-    for server in kept_servers(folder):
-        if server.gpus and server.name != but and end_kept(folder, server, grace):
-            return server.name
+    """End one kept server that holds GPUs and that nobody uses; return its name, if any is left.
+
+    One whose state cannot be read may hold some.
+    """
+    for shelf in kept_shelves(folder):
+        server = KeptServer.read(shelf.state)
+        holds = server.lives and server.gpus > 0 if server is not None else shelf.unreadable
+        if holds and shelf.name != but and end_kept(shelf, grace):
+            return shelf.name
     return None
 
 
@@ -212,10 +272,12 @@ def _used(state: Path) -> float:
     return 0.0
 
 
-def _mark_in(state: Path) -> str:
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        return str(json.loads(state.read_bytes())["mark"])
-    return "\0"  # which no environment can hold
+def _supervises(pid: int, log: Path) -> bool:
+    process = family.PROC / str(pid)
+    with suppress(OSError):
+        words = (process / "cmdline").read_bytes().split(b"\0")
+        return SUPERVISOR in words and (process / "fd" / "2").samefile(log)
+    return False
 
 
 def _alive(process: tuple[int, int]) -> bool:
@@ -224,6 +286,7 @@ def _alive(process: tuple[int, int]) -> bool:
     return now is not None and now.born == born and now.alive
 
 
-def _collect(pid: int) -> None:
-    with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
+def _collect(children: tuple[Member, ...]) -> None:
+    for child in children:
+        with suppress(ChildProcessError):
+            os.waitpid(child.pid, os.WNOHANG)

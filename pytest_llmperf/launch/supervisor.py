@@ -115,7 +115,9 @@ class Supervisor:
         return self._status is not None or self._keeping.expired()
 
     def _keep(self, order: Mapping[str, Any]) -> None:
-        self._keeping = Keeping(Path(order["lock"]), Path(order["state"]), order["idle"])
+        self._keeping = Keeping(
+            Path(order["lock"]), Path(order["state"]), order["idle"], self._mark
+        )
         self._grace = order["grace"]
         self._say(event="kept")
 

@@ -10,7 +10,27 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
 
 from pytest_llmperf.errors import SpecError
+from pytest_llmperf.model.pairs import Json, Pairs, freeze, thaw, told_apart
 from pytest_llmperf.model.server import check_name
+
+__all__ = [
+    "ENDPOINTS",
+    "OURS",
+    "PAIRS",
+    "Content",
+    "Json",
+    "Message",
+    "Pairs",
+    "Prompt",
+    "Request",
+    "Tokenizer",
+    "Traffic",
+    "TrafficOptions",
+    "TrafficSpec",
+    "freeze",
+    "thaw",
+    "traffic_digest",
+]
 
 ENDPOINTS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 OURS = {
@@ -29,7 +49,8 @@ OURS = {
 }
 """What ``sampling`` may not set, and who does. ``extra_body`` may: it is there to override."""
 
-Pairs = tuple[tuple[str, Any], ...]
+PAIRS = ("dataset_options", "arrival_options", "sampling", "extra_body", "headers")
+"""The fields of a :class:`TrafficSpec` that are mappings, held as :data:`Pairs`."""
 Message = tuple[str, str]
 """(role, text) of one message of a conversation, for the chat endpoint."""
 Content = str | tuple[int, ...] | tuple[Message, ...]
@@ -145,7 +166,7 @@ class TrafficSpec:
                 f"{', '.join(sorted([*dataset_options, *TrafficOptions.__annotations__]))}"
             )
         values: dict[str, Any] = dict(options)
-        for key in ("arrival_options", "sampling", "extra_body", "headers"):
+        for key in PAIRS:
             if key in values:
                 values[key] = freeze(values[key])
         if "stop" in values:
@@ -159,37 +180,6 @@ class TrafficSpec:
         if self.num_warmups is not None:
             return self.num_warmups
         return min(self.num_prompts, self.max_concurrency or 32)
-
-
-def freeze(mapping: Mapping[str, Any]) -> Pairs:
-    """Return the mapping as sorted pairs, nested ones too, so that it can be hashed."""
-    return tuple((key, _frozen(value)) for key, value in sorted(mapping.items()))
-
-
-class Json(str):
-    """A nested value as JSON text, which can be hashed; :func:`thaw` reads it back."""
-
-    __slots__ = ()
-
-
-def _frozen(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return Json(json.dumps(value, sort_keys=True))
-    if isinstance(value, list):
-        nested = any(isinstance(item, Mapping | list) for item in value)
-        return Json(json.dumps(value, sort_keys=True)) if nested else tuple(value)
-    return value
-
-
-def thaw(pairs: Pairs) -> dict[str, Any]:
-    """Return the mapping that was frozen, as plain JSON values."""
-    return {key: _thawed(value) for key, value in pairs}
-
-
-def _thawed(value: Any) -> Any:
-    if isinstance(value, Json):
-        return json.loads(value)
-    return list(value) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +250,12 @@ def traffic_digest(spec: TrafficSpec, requests: tuple[Request, ...]) -> str:
         "endpoint": spec.endpoint,
         "temperature": spec.temperature,
         "ignore_eos": spec.ignore_eos,
-        "extra_body": spec.extra_body,
+        "extra_body": told_apart(spec.extra_body),
         "headers": spec.headers,
     }
     # What came later enters where it is used, so that older digests stay what they were.
     head |= {"stop": spec.stop} if spec.stop else {}
-    head |= {"sampling": spec.sampling} if spec.sampling else {}
+    head |= {"sampling": told_apart(spec.sampling)} if spec.sampling else {}
     sha.update(json.dumps(head, sort_keys=True).encode())
     for request in requests:
         prompt = request.prompt

@@ -64,11 +64,12 @@ OPTIONS = (
     Option("lease-timeout", "how long to wait for GPUs that others have leased (default 600)",
            "seconds", 600.0, metavar="S"),
     Option("inconclusive", "what an inconclusive verdict does (default skip, and the third night "
-           "in a row fails; fail for a comparison)", choices=("skip", "fail", "pass")),
+           "in a row fails; fail for an expect() of a comparison)", choices=("skip", "fail", "pass")),
     Option("strict", "a missing baseline fails", "flag", default=False),
     Option("keep-servers", "leave servers running after the session, for the next one, while one "
            "writes tests; no results to accept, and never in CI", "flag", default=False),
-    Option("keep-timeout", "how long a kept server stays without a session using it (default 1800)",
+    Option("keep-timeout", "how long a server that is kept from now on stays without a session using it "
+           "(default 1800)",
            "seconds", 1800.0, metavar="S"),
     Option("stop-servers", "end the servers that --llmperf-keep-servers left running, and stop",
            "flag", default=False),

@@ -16,7 +16,6 @@ import pytest
 from pytest_llmperf.campaign import (
     CampaignResult,
     CampaignSpec,
-    LaunchResult,
     Plan,
     Tools,
     run_campaign,
@@ -206,12 +205,6 @@ class Session:
     def result_of(self, case: Case) -> CampaignResult | None:
         """Return the campaign of this case so far, None where none has run."""
         return self._results.get(case.servers)
-
-    def launches_of(self, case: Case) -> list[LaunchResult]:
-        """Return the launches of the judged server so far."""
-        result = self.result_of(case)
-        launches = result.launches if result else ()
-        return [launch for launch in launches if launch.server == case.server]
 
     # -- after the last test ---------------------------------------------------------------
 

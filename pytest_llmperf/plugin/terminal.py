@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_llmperf.errors import LlmPerfError
-from pytest_llmperf.model.verdict import Status
+from pytest_llmperf.gate.ratio_nights import TIMES
+from pytest_llmperf.model.verdict import Status, Verdict
 from pytest_llmperf.plugin.ledger import NOT_ACCEPTED
 from pytest_llmperf.store.runs import load_run
 
@@ -24,6 +25,8 @@ MARKUP = {
     Status.NO_BASELINE: {"yellow": True},
     Status.INCONCLUSIVE: {"yellow": True},
 }
+QUOTED = ("total_tps", "output_tps")
+"""What a comparison is quoted by: the first of them that it has a ratio of."""
 
 
 class Terminal:
@@ -72,6 +75,19 @@ def summary(reporter: pytest.TerminalReporter, run: Path | None, closing: Closin
         reporter.write_line(f"report: {closing.report}")
 
 
+def main_ratio(verdict: Verdict) -> str | None:
+    """Return ``total_tps 1.23 × base``: a comparison's throughput ratio, if it has one."""
+    for figure in QUOTED:
+        for finding in verdict.findings:
+            if (finding.figure, finding.kind) != (figure, "ratio") or finding.value is None:
+                continue
+            if finding.unit == TIMES:  # judged beside the ratios of accepted nights
+                return f"{figure} {finding.value:.3g} {TIMES} {verdict.against}"
+            if finding.reference:
+                return f"{figure} {finding.value / finding.reference:.3g} {TIMES} {verdict.against}"
+    return None
+
+
 def _show(reporter: pytest.TerminalReporter, run: Path) -> None:
     loaded = load_run(run)
     for entry in loaded.verdicts:
@@ -80,6 +96,8 @@ def _show(reporter: pytest.TerminalReporter, run: Path) -> None:
         reporter.write_line(lines[0], **MARKUP.get(status, {"red": True}))
         if status in SKIPPED:
             reporter.write_line(lines[1])
+        if status is Status.PASSED and (ratio := main_ratio(entry.verdict)):
+            reporter.write_line(f"  {ratio}")
         if status is Status.IMPROVED:
             reporter.write_line("  better beyond noise: accept it with --llmperf-accept")
     for note in loaded.notes:

@@ -26,8 +26,29 @@ PROMPTS = 4
 TOKENS = 16
 REFUSED = (400, 422)
 LENGTHS = ("max_tokens", "max_completion_tokens")
-LEFT_OUT = ("stream", "stream_options", "min_tokens", "n", "best_of")
-"""What of a replay's body would bring a stream, more tokens or more answers than are asked."""
+LEFT_OUT = frozenset(
+    (
+        # A stream, more tokens or more answers than are asked.
+        *("stream", "stream_options", "min_tokens", "n", "best_of"),
+        *("use_beam_search", "length_penalty", "early_stopping"),
+        # Ends an answer before it has said anything, or one that repeats itself.
+        *("stop", "stop_token_ids", "repetition_detection", "thinking_token_budget"),
+        # Hides what was generated, or adds what was not.
+        *("include_reasoning", "echo", "skip_special_tokens", "include_stop_str_in_output"),
+        # Forces answers into a form: 16 tokens of it may be blanks, or nothing once parsed.
+        *("response_format", "structured_outputs", "grammar", "json_schema", "regex", "ebnf"),
+        *("tools", "tool_choice", "functions", "function_call", "parallel_tool_calls"),
+        # Changes a greedy answer: forces one token, or forbids repeating it.
+        *("logit_bias", "allowed_token_ids", "bad_words", "logits_processors", "vllm_xargs"),
+        *("custom_logit_processor", "custom_params", "watermarking"),
+        *("repetition_penalty", "presence_penalty", "frequency_penalty"),
+    )
+)
+"""What of a replay's body, mostly from ``extra_body``, would tell of itself and not of the engine.
+
+What shapes the prompt (a chat template and what goes to it) and what only a proxy reads stays."""
+GUIDED = "guided_"
+"""How older names of what forces a form begin."""
 
 
 class _NoAnswerError(LlmPerfError):
@@ -45,7 +66,8 @@ def probe(
 ) -> Answers:
     """Return what ``target`` answers to the first prompts of ``traffic``, 16 tokens of each.
 
-    The bodies are the replay's own, at temperature 0. ``random_weights`` is passed on.
+    The bodies are the replay's own, at temperature 0 and without what ends, hides or bends an
+    answer (``LEFT_OUT``). ``random_weights`` is passed on.
     ``timeout`` is in seconds for each answer. What cannot be had is told in the result's
     ``error`` and ends the probe; ``watch`` is called before every request and after one that
     failed, and raises if the server is gone.
@@ -66,7 +88,6 @@ def probe(
 
 def _bodies(traffic: Traffic, target: Target, salt: str) -> Iterator[dict[str, Any]]:
     """Yield what to post for each prompt: the replay's body, made greedy, short and whole."""
-    # Without sampling: penalties and biases change a greedy answer too.
     spec = replace(traffic.spec, temperature=0.0, sampling=())
     first = [request for request in traffic.requests if request.prompt.after is None][:PROMPTS]
     for number, request in enumerate(first):
@@ -74,9 +95,13 @@ def _bodies(traffic: Traffic, target: Target, salt: str) -> Iterator[dict[str, A
         alone = Traffic(spec, (Request(0, 0, prompt),))
         (sent,) = request_bytes(alone, target, f"{salt}-{number}")
         body: dict[str, Any] = json.loads(sent.partition(b"\r\n\r\n")[2])
-        kept = {name: value for name, value in body.items() if name not in LEFT_OUT}
+        kept = {name: value for name, value in body.items() if not _is_left_out(name)}
         lengths = {name: TOKENS for name in LENGTHS if name in kept}  # extra_body may say another
         yield kept | lengths | {"temperature": 0.0, "return_token_ids": True}
+
+
+def _is_left_out(name: str) -> bool:
+    return name in LEFT_OUT or name.startswith(GUIDED)
 
 
 def _ask(
@@ -92,7 +117,8 @@ def _ask(
     if answer.status != http.OK or not isinstance(choice, dict):
         said = " ".join(answer.text.split())[: http.EXCERPT] or "an empty answer"
         raise _NoAnswerError(f"POST {target.base_url}{path} answered {answer.status}: {said}")
-    return Answer(_text(choice), _token_ids(choice))
+    finish = choice.get("finish_reason")
+    return Answer(_text(choice), _token_ids(choice), finish if isinstance(finish, str) else None)
 
 
 def _text(choice: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
@@ -20,9 +20,10 @@ from pytest_llmperf.errors import BaselineError
 from pytest_llmperf.model.baseline import Baseline, Night, Values
 from pytest_llmperf.model.machine import Machine
 from pytest_llmperf.model.server import ServerSpec
-from pytest_llmperf.model.traffic import Traffic, thaw
+from pytest_llmperf.model.traffic import Traffic
 from pytest_llmperf.model.verdict import Noise
 from pytest_llmperf.store._json import plain
+from pytest_llmperf.store._recipe import recipe_of
 from pytest_llmperf.store._secrets import masked_arguments, masked_mapping
 
 SCHEMA = 1
@@ -66,16 +67,13 @@ def against_of(baseline: Baseline) -> str | None:
 
 def traffic_record(traffic: Traffic) -> dict[str, Any]:
     """Return a traffic's recipe and what it came to, to tell by what another one differs."""
-    spec = traffic.spec
-    record: dict[str, Any] = {field.name: getattr(spec, field.name) for field in fields(spec)}
-    for name in ("dataset_options", "arrival_options", "sampling", "extra_body", "headers"):
-        record[name] = masked_mapping(thaw(record[name]))
-    record["counted_by"] = traffic.counted_by
-    record["requests"] = len(traffic.requests)
-    record["prompt_tokens"] = sum(r.prompt.prompt_tokens for r in traffic.requests)
-    record["output_tokens"] = sum(r.prompt.output_tokens for r in traffic.requests)
-    result: dict[str, Any] = plain(record)
-    return result
+    return {
+        **recipe_of(traffic.spec),
+        "counted_by": traffic.counted_by,
+        "requests": len(traffic.requests),
+        "prompt_tokens": sum(r.prompt.prompt_tokens for r in traffic.requests),
+        "output_tokens": sum(r.prompt.output_tokens for r in traffic.requests),
+    }
 
 
 def rounded(figures: Mapping[str, Values], where: str) -> dict[str, Values]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_llmperf.model.answers import ANSWERS, RANDOM
 from pytest_llmperf.model.baseline import Night
 from pytest_llmperf.model.noise import estimate_noise, night_mean
 from pytest_llmperf.model.verdict import Noise
@@ -26,7 +27,10 @@ def with_night(nights: Sequence[Night], night: Night) -> tuple[Night, ...]:
 
 
 def _merged(night: Night, more: Night) -> Night:
-    """Append the launches of a second session. Its provenance is kept, all runs are named."""
+    """Append the launches of a second session. Its provenance is kept, all runs are named.
+
+    What it does not say is still the first session's word, but for whose answers they are.
+    """
     runs = [*_runs(night)]
     if any(run in runs for run in _runs(more)):
         logger.info("run %s is in the night of %s already", more.provenance["run"], night.date)
@@ -36,7 +40,10 @@ def _merged(night: Night, more: Night) -> Night:
         figure: (*night.figures.get(figure, ()), *more.figures.get(figure, ()))
         for figure in night.figures.keys() | more.figures.keys()
     }
-    provenance = {**night.provenance, **more.provenance}
+    before = dict(night.provenance)
+    if ANSWERS in more.provenance:
+        before.pop(RANDOM, None)
+    provenance = {**before, **more.provenance}
     if len(runs) > 1:
         provenance["runs"] = runs
     return replace(night, figures=figures, provenance=provenance)

@@ -13,9 +13,10 @@ from pytest_llmperf.model.launch import LaunchFacts
 from pytest_llmperf.model.machine import Machine
 from pytest_llmperf.model.record import ClientHealth, Replay
 from pytest_llmperf.model.server import ServerSpec
-from pytest_llmperf.model.traffic import TrafficSpec
+from pytest_llmperf.model.traffic import PAIRS, TrafficSpec
 from pytest_llmperf.model.verdict import Finding, Status, Verdict
 from pytest_llmperf.store._json import build, number, numbers, read_json
+from pytest_llmperf.store._recipe import pairs_of
 from pytest_llmperf.store._requests import requests_from_parquet
 from pytest_llmperf.store._run import (
     Launch,
@@ -133,16 +134,12 @@ def _spec_values(recipe: Any, path: Path) -> dict[str, Any]:
     """Return what JSON turned into lists and strings as TrafficSpec has it."""
     if not isinstance(recipe, Mapping):
         raise StoreError(f"{path} is damaged: it holds no recipe")
-    keys = ("dataset_options", "arrival_options", "sampling", "extra_body", "headers")
-    values: dict[str, Any] = {
-        key: tuple((name, _tuples(value)) for name, value in recipe.get(key, ())) for key in keys
-    }
-    values["stop"] = _tuples(recipe.get("stop", []))
-    return {**values, "request_rate": float(recipe.get("request_rate", "inf"))}
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    try:
+        options = {name: pairs_of(recipe.get(name, ())) for name in PAIRS}
+        rate = float(recipe.get("request_rate", "inf"))
+        return {**options, "stop": tuple(recipe.get("stop", ())), "request_rate": rate}
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{path} is damaged: {error}") from error
 
 
 def _launch_folders(run: Path) -> list[Path]:

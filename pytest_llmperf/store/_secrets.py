@@ -85,4 +85,6 @@ def _masked(name: str, value: Any) -> Any:
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         hidden = is_secret(name)
         return tuple(MASK for _ in value) if hidden else masked_arguments(value)
+    if isinstance(value, list | tuple):
+        return [_masked(name, item) for item in value]
     return value

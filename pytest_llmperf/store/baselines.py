@@ -33,6 +33,7 @@ from pytest_llmperf.store._baseline_file import (
     traffic_record,
 )
 from pytest_llmperf.store._baseline_nights import NOISE_NIGHTS, anchor_of, noise_of, with_night
+from pytest_llmperf.store._recipe import recipe_differences
 
 __all__ = [
     "AGAINST",
@@ -256,13 +257,7 @@ def _other_traffic(stored: Baseline, digest: str, recipe: Mapping[str, Any] | No
     digests = f"digest {stored.traffic_digest} → {digest}"
     if recipe is None:
         return f"{start}: {digests}"
-    different = [
-        f"{field}: {stored.traffic.get(field)} → {recipe.get(field)}"
-        for field in sorted(recipe.keys() | stored.traffic.keys())
-        if field not in ("name", "digest")
-        and stored.traffic.get(field) != recipe.get(field)
-        and (field in stored.traffic or recipe[field] not in ([], {}))  # what it lacked, unused
-    ]
+    different = recipe_differences(stored.traffic, recipe)
     if different:
         return f"{start} (stored → here): {', '.join(different)}"
     return f"{start}: the recipe is the same, its dataset's content is not ({digests})"

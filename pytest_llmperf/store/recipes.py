@@ -6,23 +6,21 @@ the recipe is enough: the same recipe on the same files makes the same requests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmperf.errors import BaselineError
-from pytest_llmperf.model.traffic import TrafficSpec, thaw
-from pytest_llmperf.store._json import plain
-from pytest_llmperf.store._secrets import masked_mapping
+from pytest_llmperf.store._recipe import recipe_differences, recipe_of
 from pytest_llmperf.store.baselines import BaselineStore, NoBaseline, read_baseline
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_llmperf.model.baseline import Baseline
     from pytest_llmperf.model.machine import Machine
+    from pytest_llmperf.model.traffic import TrafficSpec
 
-PAIRS = ("dataset_options", "arrival_options", "sampling", "extra_body", "headers")
-WITHOUT_PART = ("name", "max_error_rate", "num_warmups")
-"""Fields of a recipe that no request depends on."""
+__all__ = ["differences", "machines", "recipe_differences", "recipe_of", "stored_baseline"]
 
 
 def machines(store: BaselineStore) -> dict[str, Machine]:
@@ -66,28 +64,7 @@ def stored_baseline(
 def differences(traffic: TrafficSpec, stored: Mapping[str, Any]) -> list[str]:
     """Return ``field: stored → here`` for each part of a stored recipe that is not this one's.
 
-    A field that an older version did not store was at its default. A dataset's option that it
-    did not know says nothing: the dataset has changed, its requests need not have.
+    What only a built traffic knows is no part of it.
     """
-    default = TrafficSpec(traffic.name, traffic.dataset)
-    different = []
-    for name in _fields():
-        here, standard = _written(traffic, name), _written(default, name)
-        there = stored.get(name, standard)
-        if name in PAIRS:
-            there = dict(there)  # a baseline has a mapping, a run has pairs
-            keys = sorted(k for k in there if k not in here or here[k] != there[k])
-            different += [f"{name}.{k}: {there[k]} → {here.get(k)}" for k in keys]
-        elif here != there:
-            different.append(f"{name}: {there} → {here}")
-    return different
-
-
-def _fields() -> tuple[str, ...]:
-    return tuple(name for name in TrafficSpec.__slots__ if name not in WITHOUT_PART)
-
-
-def _written(traffic: TrafficSpec, name: str) -> Any:
-    """Return a field as JSON has it; options as a mapping."""
-    value = getattr(traffic, name)
-    return plain(masked_mapping(thaw(value)) if name in PAIRS else value)
+    here = recipe_of(traffic)
+    return recipe_differences({k: v for k, v in stored.items() if k in here}, here)

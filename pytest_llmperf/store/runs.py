@@ -26,11 +26,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pytest_llmperf.model.noise import night_mean
-from pytest_llmperf.model.server import ServerSpec, check_name
-from pytest_llmperf.store._atomic import write_atomically
+from pytest_llmperf.model.server import check_name
 from pytest_llmperf.store._json import plain, write_json
+from pytest_llmperf.store._launch_folder import LaunchFolder, now
 from pytest_llmperf.store._load import list_runs, load_run, read_replay
-from pytest_llmperf.store._requests import requests_to_parquet
+from pytest_llmperf.store._recipe import recipe_of
 from pytest_llmperf.store._run import (
     Launch,
     NightMean,
@@ -40,21 +40,13 @@ from pytest_llmperf.store._run import (
     StoredTraffic,
     StoredVerdict,
 )
-from pytest_llmperf.store._secrets import (
-    masked_arguments,
-    masked_mapping,
-    masked_pairs,
-    masked_text,
-)
+from pytest_llmperf.store._secrets import masked_arguments, masked_mapping, masked_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pytest_llmperf.model.answers import Answers
     from pytest_llmperf.model.baseline import Baseline, Night
-    from pytest_llmperf.model.launch import LaunchFacts
-    from pytest_llmperf.model.record import Replay
     from pytest_llmperf.model.traffic import Traffic
     from pytest_llmperf.model.verdict import Verdict
 
@@ -89,8 +81,8 @@ class RunFolder:
         Without an id: ``20261130-101500-3f2a``, the time in UTC and four random digits.
         Raises SpecError for an id that cannot be a folder's name.
         """
-        now = datetime.now(UTC)
-        name = run_id or f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        started = datetime.now(UTC)
+        name = run_id or f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         check_name("run", name)
         path = root.resolve() / name
         path.mkdir(parents=True, exist_ok=True)
@@ -121,11 +113,8 @@ class RunFolder:
         One recipe has several digests where servers count tokens differently.
         """
         prompts = [request.prompt for request in traffic.requests]
-        recipe = plain(traffic.spec)
-        for part in ("dataset_options", "arrival_options", "sampling", "extra_body", "headers"):
-            recipe[part] = plain(masked_pairs(getattr(traffic.spec, part)))
         data = {
-            "recipe": recipe,
+            "recipe": recipe_of(traffic.spec),
             "digest": traffic.digest,
             "counted_by": traffic.counted_by,
             "notes": traffic.notes,
@@ -190,7 +179,7 @@ class RunFolder:
     def _add(self, folder: str, entry: Mapping[str, str]) -> None:
         # All processes of a run are on one host, whose monotonic clock never steps back.
         name = f"{time.monotonic_ns():020d}-{os.getpid()}.json"
-        write_json(self.path / folder / name, {"at": _now(), **entry})
+        write_json(self.path / folder / name, {"at": now(), **entry})
 
     def finish(self, outcome: str) -> None:
         """Assemble ``run.json``. The last process that finishes a shared run has the word.
@@ -201,7 +190,7 @@ class RunFolder:
         data = {
             "status": "finished",
             "outcome": outcome,
-            "finished_at": _now(),
+            "finished_at": now(),
             "header": run.header,
             "traffics": [
                 {"name": t.spec.name, "digest": t.digest, "count": t.count} for t in run.traffics
@@ -216,76 +205,6 @@ class RunFolder:
             "missing": run.missing,
         }
         write_json(self.path / "run.json", data)
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchFolder:
-    """One launch on disk, for writing. The launcher keeps the server's log in it."""
-
-    path: Path
-
-    @property
-    def log(self) -> Path:
-        """Where the server's output goes."""
-        return self.path / "server.log"
-
-    def write_facts(self, spec: ServerSpec, facts: LaunchFacts, executable: str | None) -> None:
-        """Keep what was started and what it told about itself."""
-        server = plain(spec) | {
-            "arguments": masked_arguments(spec.arguments),
-            "environment": masked_pairs(spec.environment),
-        }
-        data = {"server": server, "executable": executable, "facts": facts, "ready_at": _now()}
-        write_json(self.path / "launch.json", data)
-
-    def write_answers(self, traffic: str, answers: Answers) -> None:
-        """Keep what this launch answered to the first prompts of ``traffic``."""
-        data = {
-            "traffic": traffic,
-            "random_weights": answers.random_weights,
-            "error": answers.error,
-            "nonsense": answers.nonsense,
-            "answers": [{"digest": one.digest, **plain(one)} for one in answers.answers],
-        }
-        write_json(self.path / f"{traffic}.answers.json", data)
-
-    def write_replay(
-        self,
-        traffic: Traffic,
-        number: int,
-        replay: Replay,
-        figures: Mapping[str, float],
-        *,
-        invalid: str | None = None,
-        metrics_before: str | None = None,
-        metrics_after: str | None = None,
-    ) -> None:
-        """Keep the ``number``-th replay (from 1) of ``traffic``: requests, figures, metrics.
-
-        The JSON comes last: where it is there, the replay is whole.
-        """
-        stem = self.path / f"{traffic.spec.name}-{number}"
-        for when, text in (("before", metrics_before), ("after", metrics_after)):
-            if text is not None:
-                write_atomically(stem.with_name(f"{stem.name}.metrics-{when}.txt"), text)
-        requests = stem.with_name(f"{stem.name}.parquet")
-        write_atomically(requests, requests_to_parquet(replay.records))
-        data = {
-            "traffic": replay.traffic,
-            "digest": replay.digest,
-            "number": number,
-            "started_at": replay.started_at,
-            "invalid": invalid,
-            "figures": figures,
-            "requests": len(replay.records),
-            "failed": sum(record.error is not None for record in replay.records),
-            "offered_rate": replay.offered_rate,
-            "max_concurrency": replay.max_concurrency,
-            "clock": replay.clock,
-            "health": replay.health,
-            "counters": replay.counters,
-        }
-        write_json(stem.with_name(f"{stem.name}.json"), data)
 
 
 def _accepted(baseline: Baseline, figures: set[str]) -> dict[str, list[Night]]:
@@ -320,7 +239,3 @@ def _slug(verdict: Verdict) -> str:
     identity = "\0".join((verdict.test, verdict.server, verdict.traffic, verdict.against or ""))
     words = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{verdict.server}-{verdict.traffic}").strip("-.")
     return f"{words[:80]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -41,7 +41,7 @@ def test_timed_trace_is_vllms() -> None:
     assert (made.dataset, made.arrival, made.ignore_eos) == ("trace", "trace", True)
     options = dict(made.dataset_options)
     assert (options["unit_s"], options["block_tokens"]) == (0.001, 512)
-    assert options["columns"] == (
+    assert str(options["columns"]) == (
         '{"hash_ids": "h", "input_tokens": "i", "output_tokens": "o", "timestamp": "t"}'
     )
 

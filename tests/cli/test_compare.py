@@ -175,7 +175,7 @@ def test_other_traffic_is_not_compared(pair):
     edit(stored, change)
     reason = compared(*pair).apart["qwen3-14b", "chat"]
     assert reason.startswith("other traffic (c2f6bf69f74a42de → 0123456789abcdef): ")
-    assert "num_prompts 400 → 40" in reason
+    assert "num_prompts: 400 → 40" in reason
     assert reason.endswith("→ words")
 
 

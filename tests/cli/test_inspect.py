@@ -156,12 +156,21 @@ def test_bins_must_be_some(call):
     assert call("inspect", "--bins", "0")[0] == 2
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '[{"conversations": []}]', "not json"])
-def test_a_file_of_no_use_is_refused(tmp_path, text):
-    """With what is needed."""
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty"),
+        ("[]", "is not a JSON list of conversations, nor has it one a line"),
+        ("{}", "none of the 1 records of .* has two turns of text"),
+        ('[{"conversations": []}]', "none of the 1 records of .* has two turns of text"),
+        ("not json", "is not a JSON list of conversations .it begins with 'not json'."),
+    ],
+)
+def test_a_file_of_no_use_is_refused(tmp_path, text, told):
+    """With what is needed, in the words of a replay of it."""
     path = tmp_path / "talks.json"
     path.write_text(text)
-    with pytest.raises(DatasetError, match="none of them two turns of text"):
+    with pytest.raises(DatasetError, match=told):
         read(sharegpt("x", path=path))
     with pytest.raises(DatasetError, match="No such file"):
         read(sharegpt("x", path=tmp_path / "none.json"))

@@ -67,7 +67,7 @@ def test_values_that_cannot_be_are_refused_at_once(options, complaint):
     assert complaint in str(caught.value)
 
 
-def test_a_rehearsal_may_cut_it_below_its_prefixes():
+def test_a_rehearsal_may_cut_it_below_its_prefixes(draw):
     """Three prompts of a traffic with ten prefixes have three of them."""
     whole = prefix_repetition("x", num_prompts=20, num_prefixes=10, prefix_len=4, suffix_len=2)
     prompts = draw(replace(whole, num_prompts=3))

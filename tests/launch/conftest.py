@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ import pytest
 from pytest_llmperf.engines import Command, Place
 from pytest_llmperf.engines._vllm_log import read_facts, read_failure
 from pytest_llmperf.launch import family
-from pytest_llmperf.launch.settings import LaunchSettings
+from pytest_llmperf.launch.settings import Keep, LaunchSettings
+from pytest_llmperf.launch.shelf import end_kept, kept_shelves
 from pytest_llmperf.model.server import ServerSpec
 
 if TYPE_CHECKING:
@@ -62,6 +63,21 @@ def engine() -> FakeEngine:
 def settings() -> LaunchSettings:
     """Short times: what hangs in a test is to be noticed."""
     return LaunchSettings(startup_timeout=60, stop_timeout=10)
+
+
+@pytest.fixture
+def shelves(tmp_path: Path) -> Iterator[Path]:
+    """The folder of kept servers; what a test leaves there is ended after it."""
+    folder = tmp_path / "servers"
+    yield folder
+    for shelf in kept_shelves(folder):
+        assert end_kept(shelf, 5)
+
+
+@pytest.fixture
+def keeping(settings: LaunchSettings, shelves: Path) -> LaunchSettings:
+    """Settings that keep servers for a minute."""
+    return replace(settings, keep=Keep(shelves, idle=60.0))
 
 
 @pytest.fixture

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -100,3 +102,12 @@ def test_who_goes_in_time_is_not_killed(sleeper):
     sleeper.terminate()
     killed, left = family.end(lambda: family.marked(HERE), patience=10, limit=5)
     assert (killed, left) == ((), ())
+
+
+def test_a_process_that_changes_is_one(sleeper, monkeypatch):
+    """Its state, parent and name may change from one look to the next."""
+    monkeypatch.setattr(family, "send", lambda *_: None)
+    found = family.member(sleeper.pid)
+    states = itertools.cycle("RS")
+    _, left = family.end(lambda: [replace(found, state=next(states))], patience=0, limit=0.1)
+    assert [process.pid for process in left] == [sleeper.pid]

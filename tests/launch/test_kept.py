@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,25 +16,11 @@ import pytest
 from pytest_llmperf import http
 from pytest_llmperf.errors import LeaseError, ServerDiedError, ServerStartError
 from pytest_llmperf.launch import family, launch_engine
+from pytest_llmperf.launch.kept import INHERITED, NAMED
 from pytest_llmperf.launch.settings import Keep
 from pytest_llmperf.launch.shelf import KeptServer, Shelf, end_kept, kept_servers, make_room
 
 KEEPING = Path(__file__).parent / "launching.py"
-
-
-@pytest.fixture
-def shelves(tmp_path):
-    """The folder of kept servers; what a test leaves there is ended after it."""
-    folder = tmp_path / "servers"
-    yield folder
-    for server in kept_servers(folder):
-        assert end_kept(folder, server, 5)
-
-
-@pytest.fixture
-def keeping(settings, shelves):
-    """Settings that keep servers for a minute."""
-    return replace(settings, keep=Keep(shelves, idle=60.0))
 
 
 def test_the_next_session_gets_the_same_server(engine, fake, keeping, tmp_path):
@@ -52,7 +37,19 @@ def test_the_next_session_gets_the_same_server(engine, fake, keeping, tmp_path):
     assert "fake server" in (tmp_path / "two" / "server.log").read_text()
 
 
-@pytest.mark.parametrize("change", ["argument", "variable", "inherited", "model"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "argument",
+        "variable",
+        "VLLM_ATTENTION_BACKEND",
+        "PATH",
+        "LD_LIBRARY_PATH",
+        "OMP_NUM_THREADS",
+        "PYTHONPATH",
+        "model",
+    ],
+)
 def test_another_specification_gets_another_server(
     engine, fake, keeping, tmp_path, monkeypatch, gone, change
 ):
@@ -65,14 +62,20 @@ def test_another_specification_gets_another_server(
         spec = fake("--flag", "x")
     elif change == "variable":
         spec = fake(SOME="thing")
-    elif change == "inherited":
-        monkeypatch.setenv("VLLM_ATTENTION_BACKEND", "OTHER")
+    elif change.isupper():
+        monkeypatch.setenv(change, f"{os.environ.get(change, '')}:/other")
     else:
         settings = replace(settings, models={"some/model": str(tmp_path)})
     with launch_engine(engine, spec, tmp_path / "two", settings) as second:
         assert second.pid != first.pid
         assert gone(first.pid)
     assert "kept server fake was started otherwise: it is ended and started anew" in said
+
+
+def test_what_is_compared_is_documented():
+    """Every variable's name or beginning is in docs/options.md."""
+    told = (Path(__file__).parents[2] / "docs" / "options.md").read_text()
+    assert [name for name in (*INHERITED, *NAMED) if f"`{name}`" not in told] == []
 
 
 def test_its_state_is_for_its_user_alone(engine, fake, keeping, tmp_path, shelves):
@@ -90,7 +93,9 @@ def test_nobody_else_uses_it_meanwhile(engine, fake, keeping, tmp_path, monkeypa
     monkeypatch.setattr("pytest_llmperf.launch.shelf.MOMENT_S", 0.2)
     with (
         launch_engine(engine, fake(), tmp_path / "one", keeping),
-        pytest.raises(LeaseError, match="server 'fake' is kept, and another session uses it"),
+        pytest.raises(
+            LeaseError, match=r"server 'fake' is kept, and another session \(pid \d+\) uses it"
+        ),
         launch_engine(engine, fake(), tmp_path / "two", keeping),
     ):
         pass
@@ -118,9 +123,9 @@ def test_it_is_ended_when_asked(engine, fake, keeping, tmp_path, shelves, gone):
         (kept,) = kept_servers(shelves)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("pytest_llmperf.launch.shelf.MOMENT_S", 0.2)
-            assert not end_kept(shelves, kept, 5)
+            assert not end_kept(Shelf(shelves / kept.name), 5)
         running.check_alive()
-    assert end_kept(shelves, kept, 5)
+    assert end_kept(Shelf(shelves / kept.name), 5)
     assert gone(running.pid)
     assert gone(int((tmp_path / "escaped").read_text()))
     assert kept_servers(shelves) == ()
@@ -201,21 +206,7 @@ def test_a_killed_session_keeps_its_server_for_the_next(tmp_path, appeared, shel
     assert not gone(server, within=1.5)
     (kept,) = kept_servers(shelves)
     assert (kept.pid[0], kept.supervisor[0]) == (server, supervisor)
-    assert end_kept(shelves, kept, 5)
-
-
-def test_a_state_of_another_version_is_no_server(engine, fake, keeping, tmp_path, shelves, gone):
-    """What it tells of is ended by its mark, and a new one is started."""
-    with launch_engine(engine, fake(), tmp_path / "one", keeping) as first:
-        (kept,) = kept_servers(shelves)
-    state = shelves / "fake" / "server.json"
-    state.write_text(f'{{"schema": 9, "mark": "{kept.mark}"}}')
-    assert KeptServer.read(state) is None
-    with launch_engine(engine, fake(), tmp_path / "two", keeping) as second:
-        assert second.pid != first.pid
-    assert gone(first.pid)
-    assert gone(kept.supervisor[0])
-    assert [server.pid[0] for server in kept_servers(shelves)] == [second.pid]
+    assert end_kept(Shelf(shelves / kept.name), 5)
 
 
 def test_room_is_made_by_the_one_used_longest_ago(engine, fake, keeping, tmp_path, shelves, gone):
@@ -233,15 +224,3 @@ def test_room_is_made_by_the_one_used_longest_ago(engine, fake, keeping, tmp_pat
     with launch_engine(engine, fake(name="new"), tmp_path / "again", keeping):
         pass
     assert make_room(shelves, but="x", grace=5) == "old"
-
-
-def test_a_lock_is_had_once(tmp_path):
-    """By whichever descriptor; it is free again when let go."""
-    one, other = Shelf(tmp_path / "s"), Shelf(tmp_path / "s")
-    assert one.take(0)
-    started = time.monotonic()
-    assert not other.take(0.1)
-    assert time.monotonic() - started >= 0.1
-    one.let_go()
-    assert other.take(0)
-    other.let_go()

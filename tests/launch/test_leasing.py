@@ -12,7 +12,7 @@ from pytest_llmperf.gpu import Gpu, GpuProcess
 from pytest_llmperf.launch import Host, family, launch_engine
 from pytest_llmperf.launch.leasing import gpus_needed
 from pytest_llmperf.launch.settings import Keep
-from pytest_llmperf.launch.shelf import end_kept, kept_servers
+from pytest_llmperf.launch.shelf import Shelf, end_kept, kept_servers
 
 GIB = 1 << 30
 
@@ -124,7 +124,7 @@ def test_an_idle_kept_server_makes_room(engine, fake, settings, tmp_path, host, 
         second.check_alive()
     (kept,) = kept_servers(folder)
     assert (kept.name, kept.gpus) == ("second", 2)
-    assert end_kept(folder, kept, 5)
+    assert end_kept(Shelf(folder / kept.name), 5)
     with launch_engine(engine, fake(), tmp_path / "5", both, host) as after:
         after.check_alive()
 

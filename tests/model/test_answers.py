@@ -8,12 +8,15 @@ from pytest_llmperf.model.answers import Answer, Answers
 
 SOUND = Answer(" of the way the human eye", (282, 260, 970, 260, 1205, 3323, 41993, 357))
 STUCK = Answer("!" * 16, (0,) * 16)
-SILENT = Answer("", (2,) * 7)
+SILENT = Answer("", (2,) * 16)
+HIDDEN = Answer("", tuple(range(16)))
+ENDED = Answer("", (2,), "stop")
 
 
 def test_equal_answers_have_equal_digests():
     """Over token ids where there are some: the text may hide special tokens."""
     assert SOUND.digest == Answer("another text", SOUND.token_ids).digest
+    assert SOUND.digest == Answer(SOUND.text, SOUND.token_ids, "length").digest
     assert SOUND.digest != Answer(SOUND.text, (282, 260)).digest
     assert SOUND.digest == "ids:53a243bbb4d2d42c"
     assert (SOUND.counted_by, Answer("x").counted_by) == ("token ids", "text")
@@ -44,7 +47,19 @@ def test_an_excerpt_is_one_printable_line():
         (Answer("!!!!!!!!"), "one token over and over"),
         (Answer("the the the the the the the cat"), None),
         (SILENT, "no text"),
+        (Answer("", (2,) * 7), None),  # too few to say
+        (Answer("\n" * 16, (198,) * 16), "one token over and over"),  # blanks are text
+        (Answer("!" * 16, (0,) * 16, "length"), "one token over and over"),
+        (HIDDEN, None),  # sixteen different tokens: the text is hidden
+        (Answer("", HIDDEN.token_ids, "length"), None),
+        (Answer("", ()), "no text"),
+        (Answer(""), "no text"),
         (Answer(" \n "), "no text"),
+        (Answer("", finish_reason="length"), "no text"),
+        (ENDED, None),  # the traffic lets it end
+        (Answer("", finish_reason="stop"), None),
+        (Answer("ha" * 9, (9,) * 9, "stop"), None),
+        (Answer("", finish_reason="tool_calls"), None),
     ],
 )
 def test_what_no_sound_model_answers(answer, nonsense):
@@ -56,7 +71,18 @@ def test_what_no_sound_model_answers(answer, nonsense):
     ("answers", "found"),
     [
         ((STUCK,) * 4, True),
-        ((STUCK, SILENT, STUCK, SOUND), True),
+        ((STUCK, STUCK, STUCK, SOUND), True),
+        ((STUCK, STUCK, STUCK, ENDED), True),
+        ((SILENT,) * 4, True),  # of several real questions, some would be answered
+        ((Answer(""),) * 2, True),
+        ((SILENT, SILENT, STUCK, STUCK), True),  # none of them is sound
+        ((SILENT, SILENT, SILENT, SOUND), False),  # made to go on after its end: EOS again
+        ((Answer(""), Answer(""), Answer("yes")), False),
+        ((STUCK, SILENT, STUCK, SOUND), False),
+        ((SILENT,), False),
+        ((HIDDEN,) * 4, False),
+        ((ENDED,) * 4, False),
+        ((SILENT, SILENT, SILENT, ENDED), False),
         ((STUCK, STUCK, SOUND, SOUND), False),  # half is not most
         ((STUCK, SOUND, SOUND, SOUND), False),  # 2 % of answers to random token ids
         ((STUCK,), False),
@@ -64,7 +90,7 @@ def test_what_no_sound_model_answers(answer, nonsense):
     ],
 )
 def test_most_of_the_answers_make_a_broken_engine(answers, found):
-    """One bad answer may be the prompt's fault; three of four may not."""
+    """One bad answer may be the prompt's fault, three of four not; no text only if all have none."""
     assert (Answers(answers).nonsense is not None) is found
 
 

@@ -1,11 +1,19 @@
 """TrafficSpec and the digest of Traffic."""
 
-from dataclasses import replace
+import json
+from dataclasses import fields, replace
 
 import pytest
 
 from pytest_llmperf.errors import SpecError
-from pytest_llmperf.model.traffic import Prompt, Request, Traffic, TrafficSpec
+from pytest_llmperf.model.traffic import (
+    PAIRS,
+    Prompt,
+    Request,
+    Traffic,
+    TrafficSpec,
+    thaw,
+)
 
 SPEC = TrafficSpec("t", "random", num_prompts=2)
 REQUESTS = (Request(0, 0, Prompt("hi", 1, 5)), Request(1, 500_000_000, Prompt((7, 8), 2, 5)))
@@ -62,6 +70,44 @@ def test_turns_have_no_offered_rate():
     """When they are due, the server decides."""
     turn = Request(1, 0, Prompt("b", 1, 5, after=0))
     assert Traffic(SPEC, (REQUESTS[0], turn)).offered_rate is None
+
+
+@pytest.mark.parametrize("field", ["extra_body", "sampling"])
+@pytest.mark.parametrize("nested", [{"b": 1}, {}, [{"b": 1}], [[1], [2]]], ids=json.dumps)
+def test_a_nested_value_is_not_its_own_text(field, nested):
+    """Other bytes are sent, so it is another recipe and another digest."""
+    value, text = (
+        TrafficSpec.of("t", "random", {}, {field: {"a": one}})
+        for one in (nested, json.dumps(nested))
+    )
+    assert value != text
+    assert len({value, text}) == 2
+    assert Traffic(value, REQUESTS).digest != Traffic(text, REQUESTS).digest
+    assert thaw(getattr(value, field)) == {"a": nested}
+    assert thaw(getattr(text, field)) == {"a": json.dumps(nested)}
+
+
+@pytest.mark.parametrize(
+    ("value", "digest"),
+    [
+        ({"b": 1}, "407b36fbcb2cd10c"),
+        ([1, 2], "558f66c2803482eb"),
+        ("plain", "5d6e5ee93f39b081"),
+        ('{"b":1}', "afc81fc1b211dd62"),
+        ("[" * 100_000, "977a6f5d37c923e8"),
+        ('{"b": 1}', "8e71eeb171a02a8f"),
+    ],
+    ids=["nested", "flat", "plain", "no frozen text", "no JSON", "marked"],
+)
+def test_digests_of_extra_bodies_are_pinned(value, digest):
+    """As they were before texts of nested values got a mark, which the last one has."""
+    spec = TrafficSpec.of("t", "random", {}, {"extra_body": {"a": value}})
+    assert Traffic(spec, REQUESTS).digest == digest
+
+
+def test_the_mapping_fields_are_the_ones_listed():
+    """A field that is added as pairs must be listed, or it could not be given or stored."""
+    assert tuple(f.name for f in fields(TrafficSpec) if f.type == "Pairs") == PAIRS
 
 
 def test_what_does_not_reach_the_server_does_not():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
 
-from pytest_llmperf.launch.shelf import kept_servers
+from pytest_llmperf.launch.shelf import Shelf, kept_servers
 from tests.helpers import family
 
 KEEP = "--llmperf-keep-servers"
@@ -44,8 +45,9 @@ def test_a_server_stays_for_the_next_session(suite, servers):
     first.assert_outcomes(passed=1)
     (kept,) = servers()
     text = suite.text(first)
-    assert f"kept: server base, pid {kept.pid[0]}, port {kept.target.port}" in text
-    assert "pytest --llmperf-stop-servers ends them; so do 30 min without a session" in text
+    assert f"kept: server base, pid {kept.pid[0]}, port {kept.target.port}, until it is" in text
+    assert "until it is 30 min without a session" in text
+    assert "pytest --llmperf-stop-servers ends them now" in text
     second = suite.collect(KEEP)
     second.assert_outcomes(passed=1)
     assert f"SERVER {kept.pid[0]}" in suite.text(second)
@@ -102,6 +104,42 @@ def test_it_ends_after_the_time_set(suite, servers):
     assert until(lambda: not family(suite.pytester.path))
 
 
+def test_the_idle_time_told_is_the_servers(suite, servers):
+    """Two sessions with other times: what was said at its start holds."""
+    suite.write(OWN)
+    suite.collect(KEEP, "--llmperf-keep-timeout", "1200").assert_outcomes(passed=1)
+    second = suite.collect(KEEP, "--llmperf-keep-timeout", "60")
+    assert "until it is 20 min without a session" in suite.text(second)
+    assert servers()[0].idle == 1200
+
+
+def test_a_server_of_another_version_is_stopped(suite, servers):
+    """Its state has a key that this version does not know; nothing of it stays."""
+    suite.write(OWN)
+    suite.collect(KEEP).assert_outcomes(passed=1)
+    state = suite.pytester.path / ".llmperf" / "servers" / "base" / "server.json"
+    state.write_text(json.dumps({**json.loads(state.read_text()), "colour": "red"}))
+    stopped = suite.collect("--llmperf-stop-servers")
+    assert stopped.ret == pytest.ExitCode.OK
+    assert f"kept server base (its state is unreadable: {state}) was ended" in suite.text(stopped)
+    assert not family(suite.pytester.path)
+    assert not state.exists()
+    assert "no kept server runs" in suite.text(suite.collect("--llmperf-stop-servers"))
+
+
+def test_one_in_use_is_not_stopped(suite, servers):
+    """Told with who uses it, and no success."""
+    suite.write(OWN)
+    suite.collect(KEEP).assert_outcomes(passed=1)
+    shelf = Shelf(suite.pytester.path / ".llmperf" / "servers" / "base")
+    assert shelf.take(5)
+    stopped = suite.collect("--llmperf-stop-servers")
+    shelf.let_go()
+    assert stopped.ret == pytest.ExitCode.TESTS_FAILED
+    assert f"is not free: another session (pid {os.getpid()}) has it" in suite.text(stopped)
+    assert len(servers()) == 1
+
+
 def test_it_is_refused_in_ci_and_with_accept(suite, monkeypatch):
     """With the reason, before anything is collected."""
     suite.write(OWN)
@@ -132,7 +170,8 @@ def test_a_pair_keeps_both(suite, servers):
     def test_faster(llm_comparison):
         llm_comparison.expect("output_tps", at_least=0.1)
     """)
-    suite.run(KEEP, replays=1)
+    result = suite.run(KEEP, replays=1)
+    result.stdout.re_match_lines_random([r"  total_tps [\d.]+ × other$"])
     assert sorted(server.name for server in servers()) == ["base", "other"]
     (verdict,) = suite.outcome()["verdicts"]
     assert any("kept server" in caveat for caveat in verdict["caveats"])

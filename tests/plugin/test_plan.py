@@ -12,7 +12,15 @@ from pytest_llmperf.model.traffic import Prompt, Request, Traffic
 from pytest_llmperf.store.baselines import BaselineStore
 
 H200 = Machine(gpu_model="NVIDIA H200", gpu_count=1)
-BURST = random("burst", num_prompts=24, max_concurrency=8, input_len=512, output_len=32)
+# The one of conftest.py's suites.
+BURST = random(
+    "burst",
+    num_prompts=24,
+    max_concurrency=8,
+    input_len=512,
+    output_len=32,
+    range_ratio={"input": 0.0, "output": 0.5},
+)
 SUITE = """
 REAL = vllm("real", "Qwen/Qwen3-14B")
 WIDE = vllm("wide", "Qwen/Qwen3-14B", "--tensor-parallel-size", "2")

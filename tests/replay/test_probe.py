@@ -42,8 +42,8 @@ def answering(*answers: tuple[int, Any]):
         yield server
 
 
-def completion(text: str, ids: list[int] | None = None) -> tuple[int, dict[str, Any]]:
-    return 200, {"choices": [{"index": 0, "text": text, "token_ids": ids}]}
+def completion(text: str, ids: list[int] | None = None, **more: Any) -> tuple[int, dict[str, Any]]:
+    return 200, {"choices": [{"index": 0, "text": text, "token_ids": ids, **more}]}
 
 
 def chat(**message: Any) -> tuple[int, dict[str, Any]]:
@@ -81,6 +81,59 @@ def test_an_extra_body_cannot_make_the_answers_longer_random_or_many():
     (body,) = bodies(server)
     assert (body["temperature"], body["max_tokens"], body["user"]) == (0.0, 16, "ci")
     assert not {"n", "min_tokens", "stream", "stream_options"} & set(body)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"stop": ["\n"]},
+        {"stop_token_ids": [198]},
+        {"include_reasoning": False},
+        {"skip_special_tokens": False},
+        {"echo": True},
+        {"response_format": {"type": "json_object"}},
+        {"structured_outputs": {"regex": "a+"}},
+        {"guided_json": {"type": "object"}, "guided_decoding_backend": "auto"},
+        {"tools": [{"type": "function"}], "tool_choice": "required"},
+        {"logit_bias": {"0": 100}},
+        {"allowed_token_ids": [7]},
+        {"repetition_penalty": 1.3, "presence_penalty": 1.0, "frequency_penalty": 1.0},
+        {"thinking_token_budget": 0},
+    ],
+    ids=lambda extra: next(iter(extra)),
+)
+def test_what_ends_hides_or_bends_an_answer_is_not_asked_for(extra):
+    """An answer to it would tell of the traffic and not of the engine; the prompt's shape stays."""
+    shape = {"chat_template_kwargs": {"enable_thinking": False}, "truncate_prompt_tokens": 9}
+    with answering(completion("x")) as server:
+        probe(traffic("a", extra_body={**extra, **shape}), server.target, salt="s")
+        probe(traffic("a", extra_body=shape), server.target, salt="s")
+    with_extra, without = bodies(server)
+    assert with_extra == without
+    assert with_extra["chat_template_kwargs"] == {"enable_thinking": False}
+    assert with_extra["truncate_prompt_tokens"] == 9
+
+
+def test_the_traffics_own_stop_texts_do_not_end_a_probe():
+    """Four sound answers that begin with a line break would be four empty ones."""
+    with answering(completion("\nyes")) as server:
+        probe(traffic("a", ignore_eos=False, stop="\n"), server.target, salt="s")
+    (body,) = bodies(server)
+    assert "stop" not in body
+    assert "ignore_eos" not in body
+
+
+def test_why_an_answer_ended_is_kept():
+    """Where the server says so, in a word: one that ended by itself is not judged."""
+    with answering(
+        completion("", [2], finish_reason="stop"),
+        completion("x", IDS, finish_reason="length"),
+        completion("x", IDS, finish_reason=None),
+        completion("x", IDS, finish_reason=7),
+    ) as server:
+        found = probe(traffic(*"abcd", ignore_eos=False), server.target, salt="s")
+    assert [answer.finish_reason for answer in found.answers] == ["stop", "length", None, None]
+    assert found.answers[0] == Answer("", (2,), "stop")
 
 
 def test_a_chats_answer_is_all_that_it_says():

@@ -443,7 +443,9 @@ class TestRatios:
         ab, c, a, bc = (ServerSpec.of(n, "vllm", "m") for n in ("a-vs-b", "c", "a", "b-vs-c"))
         ratios = Night("2026-07-01", "gpu-1", {"output_tps": ((1.0,),)})
         store.accept(H200, ab, CHAT, ratios, against=c)
-        with pytest.raises(BaselineError, match="ratios of a-vs-b against c, not ratios of a agai"):
+        with pytest.raises(
+            BaselineError, match="ratios of a-vs-b against c, not ratios of a against"
+        ):
             store.accept(H200, a, CHAT, ratios, against=bc)
 
     def test_a_file_moved_to_a_servers_new_name_is_its_baseline(self, store):

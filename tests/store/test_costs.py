@@ -46,7 +46,7 @@ def test_a_real_run_tells_what_it_took():
     chat = TrafficSpec.of(
         "chat",
         "sharegpt",
-        {"path": None, "output_len": None, "something_newer": 1},
+        {"path": None, "output_len": None, "by_role": False, "min_len": 4},
         {"num_prompts": 400, "request_rate": 10, "max_concurrency": 10},
     )
     assert past.startups(server, None) == Took((109.39,), "20261130-105554-9eea")

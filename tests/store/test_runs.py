@@ -20,7 +20,7 @@ from pytest_llmperf.model.launch import LaunchFacts
 from pytest_llmperf.model.machine import Machine
 from pytest_llmperf.model.record import ClientHealth, Replay, RequestRecord
 from pytest_llmperf.model.server import ServerSpec
-from pytest_llmperf.model.traffic import Prompt, Request, Traffic, TrafficSpec
+from pytest_llmperf.model.traffic import Prompt, Request, Traffic, TrafficSpec, freeze
 from pytest_llmperf.model.verdict import Finding, Status, Verdict
 from pytest_llmperf.store.runs import (
     NightMean,
@@ -233,6 +233,7 @@ def test_answers_come_back_by_traffic(tmp_path: Path) -> None:
         "digest": chat.digests[0],
         "text": " blue\n",
         "token_ids": [5, 198],
+        "finish_reason": None,
     }
 
 
@@ -426,9 +427,24 @@ def test_no_secret_is_stored(tmp_path: Path) -> None:
     assert run.traffics[0].spec.headers == (("Authorization", "***"), ("x-api-key", "***"))
 
 
+def test_nested_options_come_back_as_they_were(tmp_path: Path) -> None:
+    """Equal to those of the traffic, though they are stored as what they say."""
+    nested = freeze({"range_ratio": {"output": 0.2, "input": 0.1}, "ids": [1, 2], "of": [[1], [2]]})
+    folder = RunFolder.create(tmp_path, "night")
+    folder.write_header(HEADER)
+    spec = replace(CHAT, dataset_options=nested, extra_body=nested)
+    folder.write_traffic(Traffic(spec, TRAFFIC.requests))
+    assert load_run(folder.path).traffics[0].spec == spec
+
+
 @pytest.mark.parametrize(
     ("file", "damage", "complaint"),
     [
+        (
+            f"traffics/chat-{TRAFFIC.digest}.json",
+            '{"schema": 1, "recipe": {"name": "chat", "dataset": "random", "headers": [7]}}',
+            "is damaged: cannot unpack",
+        ),
         ("header.json", "{", "header.json is damaged"),
         ("header.json", '{"schema": 99}', "has schema 99; this version .* reads up to 1"),
         ("header.json", '{"schema": 1, "machine": {}}', "RunHeader lacks 'id'"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pytest_llmperf.model.traffic import PAIRS
 from pytest_llmperf.report.charts import Chart, series
 from pytest_llmperf.report.section import Section
 
@@ -45,15 +46,14 @@ def recipe(spec: TrafficSpec) -> dict[str, str]:
         value = getattr(spec, field.name)
         if field.name == "name" or (value == field.default and field.name in _SILENT):
             continue
-        if field.name in _PAIRS:
+        if field.name in PAIRS:
             said |= {name: _shown(item) for name, item in value}
         else:
             said[field.name] = _shown(value)
     return said
 
 
-_PAIRS = ("dataset_options", "arrival_options", "sampling", "extra_body", "headers")
-_SILENT = (*_PAIRS, "stop", "num_warmups", "max_error_rate", "max_concurrency")
+_SILENT = (*PAIRS, "stop", "num_warmups", "max_error_rate", "max_concurrency")
 
 
 def _shown(value: Any) -> str:
