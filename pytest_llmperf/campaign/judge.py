@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from pytest_llmperf.campaign._gate import Gate, absent, compared, offered_limited, one_sided
+from pytest_llmperf.campaign._gate import (
+    Gate,
+    absent,
+    compared,
+    lacking,
+    nothing_judged,
+    offered_limited,
+)
 from pytest_llmperf.campaign.caveats import caveats_of, simulated
 from pytest_llmperf.campaign.ratios import judge_comparison, judge_ratios
 from pytest_llmperf.campaign.results import CampaignResult
 from pytest_llmperf.gate import judge_limit
-from pytest_llmperf.metrics import figure, speculating
+from pytest_llmperf.metrics import figure
 from pytest_llmperf.model.baseline import Baseline
 from pytest_llmperf.model.metric import Figure
 from pytest_llmperf.model.server import ServerSpec
@@ -53,6 +60,7 @@ def judge_server(
     findings = [_limit(result, server, traffic, of, slo) for of, slo in parse_slos(slos)]
     if isinstance(baseline, NoBaseline):
         findings.append(Finding("baseline", Status.NO_BASELINE, baseline.reason))
+        findings += _not_measured(result, server, traffic, gate)
     elif baseline is not None:
         findings += _against(result, server, traffic, baseline, gate, noise)
     caveats = caveats_of(result, (server,), traffic, baseline)
@@ -69,6 +77,16 @@ def _limit(
     return replace(finding, unit=of.unit)
 
 
+def _not_measured(
+    result: CampaignResult, server: ServerSpec, traffic: str, gate: Gate
+) -> list[Finding]:
+    """Return the chosen figures that tonight lacks: a first night must not be accepted so."""
+    figures = gate.figures if gate.chosen else ()
+    return [
+        absent(of, "baseline") for of in figures if not result.values(server.name, traffic, of.name)
+    ]
+
+
 def _against(
     result: CampaignResult,
     server: ServerSpec,
@@ -81,14 +99,11 @@ def _against(
     limited = result.offered_limited(server.name, traffic)
     for of in gate.figures:
         values, stored = result.values(server.name, traffic, of.name), baseline.values(of.name)
-        if not values and not stored:
-            continue  # neither side has it, such as the weights of a CPU server
-        if of.metric.speculative and not (stored and speculating(server.arguments)):
-            continue  # speculation was switched on or off: a changed argument, and told as that
         if not values or not stored:
-            findings.append(one_sided(of, measured=bool(values)))
+            told = lacking(of, gate, (server,), measured=bool(values), stored=bool(stored))
+            findings += [told] if told else []
         elif of.metric.throughput and limited:
             findings.append(offered_limited(of, values))
         else:
             findings.append(compared(of, values, stored, gate, noise(of.name)))
-    return findings
+    return findings or [nothing_judged(gate)]

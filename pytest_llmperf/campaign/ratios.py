@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pytest_llmperf.campaign._gate import Gate, absent, compared, offered_limited, one_sided
+from pytest_llmperf.campaign._gate import (
+    Gate,
+    absent,
+    compared,
+    lacking,
+    nothing_judged,
+    offered_limited,
+)
 from pytest_llmperf.campaign.caveats import caveats_of
 from pytest_llmperf.campaign.results import CampaignResult
 from pytest_llmperf.errors import SpecError
@@ -40,7 +47,11 @@ def judge_comparison(
     at_least: float | None,
     at_most: float | None,
 ) -> Verdict:
-    """Judge the ratio candidate / reference of a figure by the pairs of a campaign."""
+    """Judge the ratio candidate / reference of a figure by the pairs of a campaign.
+
+    A throughput that measures the arrivals on either side is INCONCLUSIVE: its ratio says
+    nothing of the servers.
+    """
     of = figure(figure_name)
     reference, candidate = servers
     pairs = result.pairs(reference.name, candidate.name, traffic, of.name)
@@ -51,15 +62,33 @@ def judge_comparison(
             higher_is_better=of.higher_is_better,
             at_least=at_least,
             at_most=at_most,
+            exact=of.exact,
         )
         if pairs
-        else absent(of, "ratio")
+        else absent(of, "ratio", _whose(result, servers, traffic, of))
     )
-    told = _told_of_arrivals(
-        replace(finding, unit=of.unit), of, limited=_limited(result, servers, traffic)
-    )
+    if pairs and of.metric.throughput and _limited(result, servers, traffic):
+        finding = _hidden_by_arrivals(finding)
+    told = (replace(finding, unit=of.unit),)
     caveats = caveats_of(result, servers, traffic)
-    return Verdict(test, candidate.name, traffic, (told,), caveats, against=reference.name)
+    return Verdict(test, candidate.name, traffic, told, caveats, against=reference.name)
+
+
+def _whose(result: CampaignResult, servers: Pair, traffic: str, of: Figure) -> str:
+    """Say who lacks a figure that no pair of launches has."""
+    names = [s.name for s in servers if not result.values(s.name, traffic, of.name)]
+    return " or ".join(names) or "one server or the other"
+
+
+def _hidden_by_arrivals(finding: Finding) -> Finding:
+    """Return the finding as open, which no number of pairs would change."""
+    reason = (
+        f"{1 + (finding.change or 0.0):.3g} times the reference, and the arrivals were the limit: a "
+        "server that kept up with them could do more. Raise the request rate to judge it"
+    )
+    return replace(
+        finding, status=Status.INCONCLUSIVE, reason=reason, launches_needed=None, open=False
+    )
 
 
 def ratios_of(result: CampaignResult, servers: Pair, traffic: str) -> dict[str, Values]:
@@ -94,20 +123,26 @@ def judge_ratios(
     reference, candidate = servers
     tonight = ratios_of(result, servers, traffic)
     if isinstance(baseline, NoBaseline):
-        findings = [Finding("baseline", Status.NO_BASELINE, baseline.reason + _told(tonight, gate))]
+        reason = baseline.reason + _told(tonight, gate)
+        gone = [of for of in gate.figures if gate.chosen and of.name not in tonight]
+        findings = [
+            Finding("baseline", Status.NO_BASELINE, reason),
+            *(_without_ratio(of, result, servers, traffic) for of in gone),
+        ]
     else:
-        limited = _limited(result, servers, traffic)
-        replays = max(
-            map(len, (run.replays[traffic] for run in result.of(candidate.name, traffic))),
-            default=1,
-        )
+        replays = _replays(result, candidate, traffic)
         findings = [
             as_ratio(finding, replays=replays)
             for of in gate.figures
-            if (finding := _against(of, tonight, baseline, gate, noise, limited=limited))
-        ]
+            if (finding := _against(of, tonight, baseline, gate, noise, result, servers, traffic))
+        ] or [nothing_judged(gate)]
     caveats = caveats_of(result, servers, traffic, baseline)
     return Verdict(test, candidate.name, traffic, tuple(findings), caveats, against=reference.name)
+
+
+def _replays(result: CampaignResult, server: ServerSpec, traffic: str) -> int:
+    """Return the most replays that a launch of this server has of this traffic."""
+    return max((len(run.replays[traffic]) for run in result.of(server.name, traffic)), default=1)
 
 
 def _against(
@@ -116,17 +151,27 @@ def _against(
     baseline: Baseline,
     gate: Gate,
     noise: Callable[[str], Noise | None],
-    *,
-    limited: bool,
+    result: CampaignResult,
+    servers: Pair,
+    traffic: str,
 ) -> Finding | None:
     values, stored = tonight.get(of.name), baseline.values(of.name)
     if not values and not stored:
-        return None
+        return _without_ratio(of, result, servers, traffic) if gate.chosen else None
     if not values or not stored:
-        return one_sided(of, measured=bool(values))
-    if of.metric.throughput and limited:
+        return lacking(of, gate, servers, measured=bool(values), stored=bool(stored))
+    if of.metric.throughput and _limited(result, servers, traffic):
         return offered_limited(of, values)
     return compared(of, values, stored, gate, noise(of.name))
+
+
+def _without_ratio(of: Figure, result: CampaignResult, servers: Pair, traffic: str) -> Finding:
+    """Return what a chosen figure is told as that no pair tonight has a ratio of."""
+    reference, candidate = servers
+    if not result.pairs(reference.name, candidate.name, traffic, of.name):
+        return absent(of, "ratio", _whose(result, servers, traffic, of))
+    reason = f"{of.name} was 0, which has no ratio. Give it a limit (slo=) of llm_verdict instead"
+    return Finding(of.name, Status.INCONCLUSIVE, reason, kind="ratio", unit=of.unit)
 
 
 def _told(tonight: dict[str, Values], gate: Gate) -> str:
@@ -176,8 +221,7 @@ def _told_of_arrivals(finding: Finding, of: Figure, *, limited: bool) -> Finding
 
 
 def undecided_pairs(verdict: Verdict) -> bool:
-    """Whether a ratio that was expected is open: by pairs tonight, not beside accepted nights."""
+    """Whether a ratio that was expected is open: tonight, not beside accepted nights."""
     return any(
-        finding.status is Status.INCONCLUSIVE and finding.kind == "ratio" and finding.unit != TIMES
-        for finding in verdict.findings
+        finding.status is Status.INCONCLUSIVE and finding.expected for finding in verdict.findings
     )

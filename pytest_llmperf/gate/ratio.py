@@ -17,6 +17,8 @@ from pytest_llmperf.model.verdict import Finding, NoiseSource, Status
 Pair = tuple[Sequence[float], Sequence[float]]
 """The replays of a reference launch and of the candidate launch beside it."""
 MOST_PAIRS = 100
+ROUNDING = 1e-9
+"""A ratio that is the limit itself reaches it, however its logarithms come out."""
 
 
 def judge_ratio(
@@ -26,6 +28,7 @@ def judge_ratio(
     higher_is_better: bool,
     at_least: float | None = None,
     at_most: float | None = None,
+    exact: bool = False,
     rule: Rule = Rule(),  # noqa: B008 - a frozen value
 ) -> Finding:
     """Judge the ratio candidate / reference by launch pairs, in the order measured.
@@ -36,13 +39,14 @@ def judge_ratio(
     compared with ``at_least`` and ``at_most``: PASSED where the bound is on the good side of
     every limit, REGRESSED where the opposite bound is beyond one, INCONCLUSIVE (``open``)
     between, with the pairs that would decide as ``launches_needed``. A single pair shows no
-    noise: √2 times the figure's assumed one is taken.
+    noise: √2 times the figure's assumed one is taken. An ``exact`` figure has none: its ratio
+    is the bound, and one pair decides.
 
     ``change`` is ratio − 1, ``interval`` its two-sided 90 % interval and ``launches`` the
     pairs. Raises SpecError without pairs or limits, and for values without a logarithm.
     """
     limits = _limits(figure, at_least, at_most)
-    case, reference, candidate = _case(pairs, figure, rule)
+    case, reference, candidate = _case(pairs, figure, rule, exact=exact)
     statuses = [case.against(limit) for limit in limits]
     status = Status.worst(statuses)
     deciding = limits[statuses.index(status)]
@@ -53,6 +57,7 @@ def judge_ratio(
         reason=_reason(case, status, deciding, higher_is_better=higher_is_better),
         launches_needed=case.pairs_needed(limits) if is_open else None,
         open=is_open,
+        expected=True,
     )
 
 
@@ -69,9 +74,7 @@ def record_ratio(
     Ratio, interval and noise as ``judge_ratio`` takes them; an ``exact`` figure has no noise.
     Raises SpecError without pairs, and for values without a logarithm.
     """
-    case, reference, candidate = _case(pairs, figure, rule)
-    if exact:
-        case = replace(case, sd=0.0, source="exact")
+    case, reference, candidate = _case(pairs, figure, rule, exact=exact)
     seen = _seen(case, higher_is_better=higher_is_better)
     return replace(
         _finding(case, figure, reference, candidate, pairs),
@@ -112,9 +115,9 @@ class _Paired:
         margin = self.margin() if margin is None else margin
         beyond = self.mean - math.log(limit.ratio)
         spare = beyond if limit.lower else -beyond
-        if spare - margin >= 0:
+        if spare - margin >= -ROUNDING:
             return Status.PASSED
-        return Status.REGRESSED if spare + margin < 0 else Status.INCONCLUSIVE
+        return Status.REGRESSED if spare + margin < -ROUNDING else Status.INCONCLUSIVE
 
     def pairs_needed(self, limits: Sequence[_Limit]) -> int | None:
         """Return the fewest pairs that would decide at this ratio and noise, if any would."""
@@ -125,7 +128,9 @@ class _Paired:
         return None
 
 
-def _case(pairs: Sequence[Pair], figure: str, rule: Rule) -> tuple[_Paired, float, float]:
+def _case(
+    pairs: Sequence[Pair], figure: str, rule: Rule, *, exact: bool
+) -> tuple[_Paired, float, float]:
     """Return the log-ratios, and the mean of either side in the figure's unit."""
     if not pairs:
         raise SpecError(f"{figure}: no launch pairs to take a ratio of; at least one is needed")
@@ -136,7 +141,7 @@ def _case(pairs: Sequence[Pair], figure: str, rule: Rule) -> tuple[_Paired, floa
     ratios = [c - r for r, c in zip(reference, candidate, strict=True)]
     count_of = len(ratios)
     return (
-        _paired(ratios, figure, rule),
+        _paired(ratios, figure, rule, exact=exact),
         math.exp(sum(reference) / count_of),
         math.exp(sum(candidate) / count_of),
     )
@@ -178,9 +183,11 @@ def _limits(figure: str, at_least: float | None, at_most: float | None) -> list[
     return found
 
 
-def _paired(ratios: Sequence[float], figure: str, rule: Rule) -> _Paired:
+def _paired(ratios: Sequence[float], figure: str, rule: Rule, *, exact: bool) -> _Paired:
     pairs = len(ratios)
     mean = sum(ratios) / pairs
+    if exact:
+        return _Paired(pairs, mean, 0.0, ASSUMED_DF, "exact", rule.confidence)
     if pairs > 1:
         sd = math.sqrt(sum((ratio - mean) ** 2 for ratio in ratios) / (pairs - 1))
         return _Paired(pairs, mean, sd, pairs - 1, "measured", rule.confidence)

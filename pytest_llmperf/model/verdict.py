@@ -45,7 +45,8 @@ class Finding:
     ``interval`` its confidence interval. ``smallest_detectable_change`` is the loss (a share,
     always positive) that this data would have called REGRESSED with 95 % probability.
     ``open``: more data would decide it. ``tolerance``: the loss that must not pass, as a share,
-    where one was judged by.
+    where one was judged by. ``expected``: a limit of the suite's own was asked of a ratio, so
+    that an answer which stays open is no yes.
     """
 
     figure: str
@@ -65,6 +66,7 @@ class Finding:
     replays: int = 0
     nights: int = 0
     tolerance: float | None = None
+    expected: bool = False
 
 
 @dataclass(frozen=True, slots=True)

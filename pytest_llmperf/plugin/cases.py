@@ -120,7 +120,7 @@ def _gate(given: Any) -> Gate | None:
     for name, tolerance in tolerances.items():
         if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
             raise SpecError(f"gate: tolerance of {name} is {tolerance!r}, not a share such as 0.05")
-    return Gate(figures=tuple(figure(name) for name in given), tolerances=tolerances)
+    return Gate(tuple(figure(name) for name in given), tolerances, chosen=True)
 
 
 def _default_gate(servers: tuple[ServerSpec, ...]) -> Gate:

@@ -64,12 +64,13 @@ class Check:
         self._session = session
         self._node = node
         self._findings: tuple[Finding, ...] = ()
+        self._asked = False
         node.stash[options.CHECK] = self
 
     @property
     def checked(self) -> bool:
-        """Whether the test has asked anything."""
-        return bool(self._findings or self.complaints)
+        """Whether the test has asked anything: a check was called, whatever it came to."""
+        return self._asked or bool(self.complaints)
 
     @property
     def verdict(self) -> Verdict:
@@ -90,6 +91,7 @@ class Check:
         return caveats_of(self.result, self.case.servers, self.case.traffic_name, self.baseline)
 
     def _add(self, verdict: Verdict) -> Verdict:
+        self._asked = True
         self._findings = (*self._findings, *verdict.findings)
         return verdict
 

@@ -62,7 +62,7 @@ class Ledger:
 
     def gate(self, case: Case) -> Gate:
         """Return the case's gate with the session's α."""
-        return Gate(case.gate.figures, case.gate.tolerances, self._session.alpha)
+        return replace(case.gate, alpha=self._session.alpha)
 
     def _machine_of(self, case: Case) -> Machine:
         result = self._session.result_of(case)

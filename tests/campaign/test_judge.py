@@ -65,11 +65,11 @@ def baseline(nights=6, **figures):
     )
 
 
-def judged(measured, stored, *, slos=None, gate=None):
+def judged(measured, stored, *, slos=None, gate=None, server=A):
     """Return the verdict of server a."""
     return judge_server(
         "t::x",
-        A,
+        server,
         "chat",
         measured,
         slos=slos or {},
@@ -199,6 +199,116 @@ def test_a_comparison_pairs_the_launches():
     assert ratio(1.2).against == "a"
 
 
+def chosen(*names):
+    """Return the gate that ``gate=[...]`` of a marker makes."""
+    return Gate(tuple(figure(name) for name in names), chosen=True)
+
+
+DRAFTING = ServerSpec("a", "sim", "m", ("--speculative-config", '{"method": "ngram"}'))
+ATTACHED = ServerSpec("a", "attach", "http://host:8000")
+PLAIN = {"itl.mean": 10.0}
+DRAFTED = {"itl.mean": 10.0, "acceptance_length": 2.5}
+NIGHTS = baseline(itl__mean=10.0)
+DRAFTED_NIGHTS = baseline(itl__mean=10.0, acceptance_length=2.5)
+
+
+class TestAFigureThatOneSideLacks:
+    """What a suite named is told of; of the default figures a server may have none."""
+
+    def of(self, server, figures, stored, gate=None):
+        """Return figure → status."""
+        return by_figure(
+            judged(result(launches(server, figures)), stored, gate=gate, server=server)
+        )
+
+    def test_a_default_one_that_neither_has_is_left_out(self):
+        """A server without speculation has no acceptance length, and nobody asked for it."""
+        assert self.of(A, PLAIN, NIGHTS) == {"itl.mean": Status.PASSED}
+
+    def test_a_chosen_one_that_neither_has_is_invalid(self):
+        """gate= names it and nobody looked: that must not pass, alone or beside others."""
+        both = chosen("itl.mean", "acceptance_length")
+        assert self.of(A, PLAIN, NIGHTS, both) == {
+            "itl.mean": Status.PASSED,
+            "acceptance_length": Status.INVALID,
+        }
+        alone = self.of(A, PLAIN, NIGHTS, chosen("acceptance_length"))
+        assert alone == {"acceptance_length": Status.INVALID}
+
+    def test_a_chosen_one_is_told_on_the_first_night_already(self):
+        """Before a night without it is accepted."""
+        found = self.of(A, PLAIN, NoBaseline("none"), chosen("itl.mean", "acceptance_length"))
+        assert found == {"baseline": Status.NO_BASELINE, "acceptance_length": Status.INVALID}
+
+    def test_speculation_that_is_new_has_no_baseline(self):
+        """As any other figure that only tonight has."""
+        found = self.of(DRAFTING, DRAFTED, NIGHTS)
+        assert found == {"itl.mean": Status.PASSED, "acceptance_length": Status.NO_BASELINE}
+
+    def test_speculation_that_does_not_show_is_open(self):
+        """The arguments speculate, the nights did, and tonight no figure says so."""
+        found = self.of(DRAFTING, PLAIN, DRAFTED_NIGHTS)
+        assert found["acceptance_length"] is Status.INCONCLUSIVE
+
+    def test_speculation_switched_off_is_a_changed_argument(self):
+        """Told as that; a suite that named the figure is told all the same."""
+        off = self.of(A, PLAIN, DRAFTED_NIGHTS)
+        assert off == {"itl.mean": Status.PASSED}
+        named = self.of(A, PLAIN, DRAFTED_NIGHTS, chosen("acceptance_length"))
+        assert named == {"acceptance_length": Status.INCONCLUSIVE}
+
+    def test_of_an_attached_server_the_figures_say_whether_it_speculates(self):
+        """Its arguments are not known: judged where both have it, told where tonight lacks it."""
+        found = self.of(ATTACHED, DRAFTED, DRAFTED_NIGHTS)
+        assert found == {"itl.mean": Status.PASSED, "acceptance_length": Status.PASSED}
+        gone = self.of(ATTACHED, PLAIN, DRAFTED_NIGHTS)
+        assert gone["acceptance_length"] is Status.INCONCLUSIVE
+
+    def test_a_baseline_beside_which_nothing_was_judged_is_invalid(self):
+        """Default figures that neither side has, or an empty gate=: silence is no pass."""
+        nothing = judged(result(launches(A, {})), baseline(total_tps=1.0))
+        assert [f.status for f in nothing.findings] == [Status.INVALID]
+        assert "itl.mean" in nothing.findings[0].reason
+        empty = judged(result(launches(A, PLAIN)), NIGHTS, gate=chosen())
+        assert empty.findings[0].reason.endswith("gate= is empty")
+
+    def test_a_chosen_ratio_that_no_pair_has_names_the_server(self):
+        """The candidate drafts, the reference does not: first night and later alike."""
+        runs = result(launches(A, PLAIN), launches(B, DRAFTED))
+        gate = chosen("itl.mean", "acceptance_length")
+        for stored in (NoBaseline("none"), baseline(itl__mean=1.0)):
+            verdict = of_ratios(runs, stored, gate)
+            (finding,) = [f for f in verdict.findings if f.figure == "acceptance_length"]
+            assert finding.status is Status.INVALID
+            assert finding.reason.endswith("no replay or launch of a gives it")
+        default = replace(gate, chosen=False)
+        assert by_figure(of_ratios(runs, baseline(itl__mean=1.0), default)) == {
+            "itl.mean": Status.PASSED
+        }
+
+    def test_a_chosen_ratio_of_0_is_told_as_that(self):
+        """No request failed on either server: measured, and no ratio."""
+        figures = {"error_rate": 0.0}
+        runs = result(launches(A, figures), launches(B, figures))
+        (finding,) = of_ratios(runs, baseline(itl__mean=1.0), chosen("error_rate")).findings
+        assert finding.status is Status.INCONCLUSIVE
+        assert "error_rate was 0, which has no ratio" in finding.reason
+
+    def test_ratios_of_speculation_switched_off_are_left_out(self):
+        """Both servers speculated on accepted nights, the candidate does no more."""
+        servers = (replace(DRAFTING, name="a"), B)
+        runs = result(launches(servers[0], DRAFTED), launches(B, PLAIN))
+        stored = baseline(itl__mean=1.0, acceptance_length=1.0)
+        gate = replace(chosen("itl.mean", "acceptance_length"), chosen=False)
+        assert by_figure(of_ratios(runs, stored, gate, servers)) == {"itl.mean": Status.PASSED}
+
+    def test_no_ratio_beside_accepted_nights_is_invalid(self):
+        """As of a server's own nights."""
+        runs = result(launches(A, {}), launches(B, {}))
+        (finding,) = of_ratios(runs, baseline(total_tps=1.0)).findings
+        assert finding.status is Status.INVALID
+
+
 RATIOS = Gate(tuple(figure(name) for name in ("output_tps", "itl.mean", "kv_tokens")))
 
 
@@ -210,10 +320,10 @@ def pair(tps=1300.0, itl=8.0, kv=1180.0, **options):
     )
 
 
-def of_ratios(measured, stored):
+def of_ratios(measured, stored, gate=RATIOS, servers=(A, B)):
     """Return the verdict of b's ratios to a."""
     return judge_ratios(
-        "t::x", (A, B), "chat", measured, baseline=stored, gate=RATIOS, noise=lambda name: None
+        "t::x", servers, "chat", measured, baseline=stored, gate=gate, noise=lambda name: None
     )
 
 
@@ -322,13 +432,40 @@ class TestRatios:
         assert by_figure(nights)["output_tps"] is Status.INCONCLUSIVE
         assert not undecided_pairs(nights)
 
-    def test_a_limit_on_arrivals_says_so(self):
-        """The ratio of two servers that both kept up is 1, and that is no answer."""
+    @pytest.mark.parametrize(("first", "second"), [(True, True), (True, False), (False, True)])
+    @pytest.mark.parametrize("at_least", [0.5, 1.2, 2.0])
+    def test_a_limit_on_arrivals_is_open(self, first, second, at_least):
+        """Where either server kept up the ratio is no answer, however far from the limit."""
+        measured = result(
+            launches(A, {"output_tps": 1000.0}, limited=first),
+            launches(B, {"output_tps": 1100.0}, limited=second),
+        )
         verdict = judge_comparison(
-            "t::x", (A, B), "chat", pair(tps=1000.0, limited=True), "output_tps",
-            at_least=1.2, at_most=None,
-        )  # fmt: skip
-        assert "offered-limited" in verdict.findings[0].reason
+            "t::x", (A, B), "chat", measured, "output_tps", at_least=at_least, at_most=None
+        )
+        (finding,) = verdict.findings
+        assert finding.status is Status.INCONCLUSIVE
+        assert finding.reason.startswith("1.1 times the reference, and the arrivals were the limit")
+        assert "Raise the request rate" in finding.reason
+        assert (finding.open, finding.launches_needed) == (False, None), "pairs do not help"
+        assert undecided_pairs(verdict)
+
+    def test_latency_under_limited_arrivals_is_judged(self):
+        """A time says what a server does whoever sets the pace."""
+        verdict = judge_comparison(
+            "t::x", (A, B), "chat", pair(limited=True), "itl.mean", at_least=None, at_most=1.0
+        )
+        assert verdict.status is Status.PASSED
+
+    def test_one_launch_decides_a_limit_on_an_exact_figure(self):
+        """1,180 tokens beside 1,000 are 1.18 times, whatever noise a first pair may have."""
+
+        def kv(at_most):
+            return judge_comparison(
+                "t::x", (A, B), "chat", pair(count=1), "kv_tokens", at_least=None, at_most=at_most
+            ).status
+
+        assert (kv(1.18), kv(1.17)) == (Status.PASSED, Status.REGRESSED)
 
     def test_either_server_makes_a_caveat(self):
         """A real candidate beside a simulated reference is SIMULATED."""

@@ -116,6 +116,29 @@ def test_one_pair_is_judged_with_assumed_noise():
     assert judge(pairs(0.2), at_least=1.189).status is Status.INCONCLUSIVE
 
 
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(
+    ("candidate", "limits", "status"),
+    [
+        (650_560.0, {"at_most": 1.02}, Status.PASSED),
+        (650_560.0, {"at_least": 1.0}, Status.PASSED),
+        (650_560.0, {"at_least": 1.001}, Status.REGRESSED),
+        (3 * 650_560.0, {"at_least": 3.0, "at_most": 3.0}, Status.PASSED),
+    ],
+)
+def test_an_exact_figure_has_no_noise(count, candidate, limits, status):
+    """One pair decides as three do, and a ratio that is the limit itself reaches it."""
+    finding = judge([([650_560.0], [candidate])] * count, figure="kv_tokens", exact=True, **limits)
+    assert (finding.status, finding.noise) == (status, "exact")
+    assert finding.interval == pytest.approx((finding.change, finding.change))
+
+
+def test_what_was_asked_is_marked():
+    """An expected ratio that stays open is no yes; a recorded one was asked nothing."""
+    assert judge(at_least=1.2).expected
+    assert not record_ratio(THREE, figure="total_tps", higher_is_better=True).expected
+
+
 def test_direction_says_gain_or_loss():
     """1.22 times the latency is a loss, and still judged by the limit asked."""
     finding = judge(figure="itl.mean", higher_is_better=False, at_most=1.3)

@@ -105,6 +105,16 @@ def test_an_expectation_alone_makes_no_baseline(suite):
     assert not (suite.pytester.path / "baselines").exists()
 
 
+def test_an_empty_gate_is_not_taken_for_no_check(suite):
+    """On a second night check() was called and judged nothing: INVALID, with why."""
+    write(suite)
+    once(suite, "--llmperf-accept").assert_outcomes(passed=1)
+    suite.write(PAIR.format(slowdown="1.2", body=CHECK).replace('gate=["itl.mean"]', "gate=[]"))
+    result = once(suite)
+    result.assert_outcomes(failed=1)
+    assert "gate= is empty" in suite.text(result)
+
+
 def test_nothing_asked_is_an_error(suite):
     """Recording alone is no judgement."""
     write(suite, body="assert llm_comparison")

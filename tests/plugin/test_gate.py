@@ -35,6 +35,26 @@ def test_the_first_night_has_no_baseline(suite):
     assert "NO_BASELINE (SIMULATED): base on burst" in suite.text(strict)
 
 
+def test_a_figure_that_gate_names_and_nobody_measured_fails(suite):
+    """A server without speculation has no acceptance length: told, and no night is accepted."""
+    suite.write("""
+    @pytest.mark.llmperf(servers=[BASE], traffic=[BURST], gate=["output_tps", "acceptance_length"])
+    def test_both(llm_verdict):
+        llm_verdict.check()
+
+    @pytest.mark.llmperf(servers=[BASE], traffic=[BURST], gate=["acceptance_length"])
+    def test_alone(llm_verdict):
+        llm_verdict.check()
+    """)
+    result = suite.run("--llmperf-accept", launches=1, replays=1)
+    result.assert_outcomes(failed=2)
+    text = suite.text(result)
+    assert "INVALID (SIMULATED): base on burst" in text
+    assert "acceptance_length was not measured" in text
+    assert "judged nothing" not in text
+    assert not (suite.pytester.path / "baselines").exists()
+
+
 def test_limits_are_judged_without_a_baseline(suite):
     """A broken limit fails with the limit in the message; one that holds passes."""
     suite.write("""
