@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 MODEL = "Qwen/Qwen3-14B"
 NEXT = """\
 Next:
-  pytest suites --llmperf-engine sim --llmperf-launches 1 --llmperf-replays 1
-      rehearse it here, on the simulated engine: no GPU is needed
+  pytest suites --llmperf-engine sim --llmperf-launches 1 --llmperf-replays 1 --llmperf-accept
+      rehearse it here, on the simulated engine: no GPU is needed, and no real baseline is met
   pytest suites -m gpu --llmperf-plan
       what a night on a GPU takes, and which losses it would see
   pytest suites -m gpu --llmperf-accept

@@ -25,6 +25,8 @@ MARKUP = {
     Status.NO_BASELINE: {"yellow": True},
     Status.INCONCLUSIVE: {"yellow": True},
 }
+GOOD = (Status.PASSED, Status.IMPROVED)
+"""Their message is shown by nobody else."""
 QUOTED = ("total_tps", "output_tps")
 """What a comparison is quoted by: the first of them that it has a ratio of."""
 
@@ -88,6 +90,11 @@ def main_ratio(verdict: Verdict) -> str | None:
     return None
 
 
+def _of_answers(caveat: str) -> bool:
+    """Whether a caveat tells of other answers: what passes and answers otherwise is to be read."""
+    return caveat.startswith("answers: ")
+
+
 def _show(reporter: pytest.TerminalReporter, run: Path) -> None:
     loaded = load_run(run)
     for entry in loaded.verdicts:
@@ -98,6 +105,9 @@ def _show(reporter: pytest.TerminalReporter, run: Path) -> None:
             reporter.write_line(lines[1])
         if status is Status.PASSED and (ratio := main_ratio(entry.verdict)):
             reporter.write_line(f"  {ratio}")
+        if status in GOOD:
+            for caveat in filter(_of_answers, entry.verdict.caveats):
+                reporter.write_line(f"  note: {caveat}", yellow=True)
         if status is Status.IMPROVED:
             reporter.write_line("  better beyond noise: accept it with --llmperf-accept")
     for note in loaded.notes:

@@ -56,7 +56,7 @@ def test_what_to_do_next_is_said(starter):
     """The rehearsal, the plan and the first accepted night, in this order."""
     commands = [line.strip() for line in starter.said.splitlines() if "  pytest " in line]
     assert commands == [
-        "pytest suites --llmperf-engine sim --llmperf-launches 1 --llmperf-replays 1",
+        "pytest suites --llmperf-engine sim --llmperf-launches 1 --llmperf-replays 1 --llmperf-accept",
         "pytest suites -m gpu --llmperf-plan",
         "pytest suites -m gpu --llmperf-accept",
     ]

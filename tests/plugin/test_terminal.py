@@ -36,3 +36,12 @@ def test_the_throughputs_ratio_is_quoted(findings, line):
     """Total before output, as a factor of the reference; no figure's change since a night is."""
     verdict = Verdict("t", "other", "burst", tuple(findings), against="base")
     assert main_ratio(verdict) == line
+
+
+def test_other_answers_are_told_though_the_test_passed(suite):
+    """Whoever gates an upgrade reads the terminal: PASSED, and that it answers otherwise."""
+    suite.write()
+    options = ("--llmperf-inconclusive", "pass")
+    suite.run("--llmperf-accept", launches=1, replays=1).assert_outcomes(passed=1)
+    result = suite.run(*options, "--llmperf-server-args=--sim-fault other", launches=1, replays=1)
+    assert "4 of 4 probes answer otherwise" in suite.text(result)
