@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_llmperf.errors import LlmPerfError
+from pytest_llmperf.errors import LlmPerfError, UnknownNameError
+from pytest_llmperf.metrics import figure as figure_of
 from pytest_llmperf.model.answers import Answers
 from pytest_llmperf.model.baseline import Values
 from pytest_llmperf.model.launch import LaunchFacts
@@ -41,7 +42,7 @@ class CampaignResult:
     """All launches there were.
 
     ``error`` ended the campaign early; ``missing`` says what it had still to do. ``unbuilt``:
-    traffics that could not be made, and why.
+    traffics that could not be made, and why. ``servers``: the names of all that were asked for.
     """
 
     launches: tuple[LaunchResult, ...]
@@ -49,6 +50,7 @@ class CampaignResult:
     error: Exception | None = None
     missing: str = ""
     unbuilt: Mapping[str, LlmPerfError] = field(default_factory=dict)
+    servers: tuple[str, ...] = ()
 
     def of(self, server: str, traffic: str) -> tuple[LaunchResult, ...]:
         """Return the launches of that server which replayed that traffic."""
@@ -59,8 +61,24 @@ class CampaignResult:
         )
 
     def values(self, server: str, traffic: str, figure: str) -> Values:
-        """Return launches × replays of a figure, leaving out where it is absent."""
-        return tuple(self._by_launch(server, traffic, figure).values())
+        """Return launches × replays of a figure, leaving out where it is absent.
+
+        Raise UnknownNameError for a server or traffic that the campaign does not have, or a
+        figure that no metric has: nothing measured must not look like nothing wrong.
+        """
+        rows = self._by_launch(server, traffic, figure)
+        if not rows:
+            self._require_known(server, traffic, figure)
+        return tuple(rows.values())
+
+    def _require_known(self, server: str, traffic: str, figure: str) -> None:
+        servers = {*self.servers, *(launch.server.name for launch in self.launches)}
+        traffics = {*self.traffics, *self.unbuilt}
+        traffics.update(name for launch in self.launches for name in launch.replays)
+        for kind, name, known in (("server", server, servers), ("traffic", traffic, traffics)):
+            if known and name not in known:  # a campaign that could not begin knows none
+                raise UnknownNameError(kind, name, known)
+        figure_of(figure)
 
     def pairs(
         self, reference: str, candidate: str, traffic: str, figure: str

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
+from pytest_llmperf.campaign.death import death_first
 from pytest_llmperf.campaign.progress import Progress
 from pytest_llmperf.campaign.results import CampaignResult, LaunchResult, ReplayResult
 from pytest_llmperf.campaign.spec import CampaignSpec, Plan
 from pytest_llmperf.campaign.validity import Invalid, invalid_reason
 from pytest_llmperf.engines import ENGINES
-from pytest_llmperf.errors import LlmPerfError
+from pytest_llmperf.errors import LlmPerfError, ServerError
 from pytest_llmperf.launch import (
     LaunchSettings,
     RunningServer,
@@ -84,14 +85,17 @@ def run_campaign(spec: CampaignSpec, plan: Plan, tools: Tools) -> CampaignResult
                 f"{plan.replays * len(traffics)} replays done; {len(turns) - turn - 1} "
                 "launches not begun"
             )
-            tools.folder.note(f"{spec.label} ended early: {_told(caught)}. Missing: {missing}")
+            tools.folder.note(
+                f"{spec.label} ended early: {_told(caught).rstrip('.')}. Missing: {missing}"
+            )
             if isinstance(caught, KeyboardInterrupt):
                 raise
             error = caught
             if (partial := step.result()) is not None:
                 done.append(partial)
             break
-    return CampaignResult(tuple(done), traffics, error, missing, unbuilt)
+    servers = tuple(server.name for server in spec.servers)
+    return CampaignResult(tuple(done), traffics, error, missing, unbuilt, servers)
 
 
 def _traffics(
@@ -155,7 +159,8 @@ class _Launch:
             self._running = running
             self._progress.done("launch")
             self._folder.write_facts(self._server, running.facts, running.executable)
-            self._replay_all(running)
+            with death_first(running):
+                self._replay_all(running)
         result = self.result()
         assert result is not None  # noqa: S101 - set above; tells the type checker
         return result
@@ -210,7 +215,10 @@ class _Launch:
         self._answers[traffic.spec.name] = answers
 
     def _replay_once(self, running: RunningServer, traffic: Traffic, number: int) -> ReplayResult:
-        """Replay and keep what came; once more where all that was wrong is this host's hiccup."""
+        """Replay and keep what came; once more where all that was wrong is this host's hiccup.
+
+        Raise ServerError, with the replay kept, where the server could not be asked after it.
+        """
         taken = self._take(running, traffic)
         if taken.invalid is not None and taken.invalid.kind == "client":
             self._tools.folder.note(
@@ -236,6 +244,8 @@ class _Launch:
             metrics_before=taken.before,
             metrics_after=taken.after,
         )
+        if taken.lost is not None:
+            raise taken.lost
         return ReplayResult(figures, reason, limited)
 
     def _take(self, running: RunningServer, traffic: Traffic) -> _Taken:
@@ -248,7 +258,13 @@ class _Launch:
             stall_timeout=self._tools.stall_timeout,
             watch=running.check_alive,
         )
-        after = running.metrics_text()
+        try:
+            after = running.metrics_text()
+        except ServerError as error:
+            invalid = invalid_reason(measured, traffic.spec)
+            if invalid is None or invalid.kind == "client":  # no reason to replay once more
+                invalid = Invalid("server", f"the server was lost: {error}")
+            return _Taken(measured, invalid, before, None, error)
         then, now = _parsed(before), _parsed(after)
         invalid = None
         if then is not None and now is not None:
@@ -265,6 +281,8 @@ class _Taken:
     invalid: Invalid | None
     before: str | None
     after: str | None
+    lost: ServerError | None = None
+    """Why the server could not be asked afterwards."""
 
 
 def _parsed(metrics: str | None) -> Counters | None:

@@ -8,6 +8,9 @@ from pytest_llmperf.errors import SpecError
 from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.model.traffic import TrafficSpec
 
+MOST = 1000
+"""Launches, and replays a launch; no night has time for more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -24,6 +27,8 @@ class Plan:
         for name, value in (("launches", self.launches), ("replays", self.replays)):
             if value < 1:
                 raise SpecError(f"--llmperf-{name} is {value}: at least 1 is needed")
+            if value > MOST:
+                raise SpecError(f"--llmperf-{name} is {value}: at most {MOST:,} are possible")
 
 
 @dataclass(frozen=True, slots=True)

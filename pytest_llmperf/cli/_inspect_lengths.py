@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_llmperf.cli._text import table
+from pytest_llmperf.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ BAR = 40
 """Characters of the longest bar."""
 STEPS = (1, 2, 5)
 """Widths of bins that a reader can add up: these times powers of ten."""
+MOST_TOKENS = 2**53
+"""A length that arithmetic in doubles is exact for; no text has as many tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,14 @@ class Lengths:
 
     prompt: Sequence[int]
     output: Sequence[int]
+
+    def __post_init__(self) -> None:
+        for name, values in (("prompt", self.prompt), ("output", self.output)):
+            if max(values, default=0) > MOST_TOKENS:
+                raise UsageError(
+                    f"a length ({name}) is above 2**53 tokens, which no text has: look for a "
+                    "mistake in the dataset's options or file"
+                )
 
     @property
     def named(self) -> Mapping[str, Sequence[int]]:

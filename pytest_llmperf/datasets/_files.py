@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MOST_TOKENS = 10_000_000
+"""Of one prompt or answer; a line that says more is a mistake."""
 
 
 class BadLineError(DatasetError):

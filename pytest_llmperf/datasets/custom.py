@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_llmperf.datasets import Drawn
-from pytest_llmperf.datasets._files import BadLineError, json_records, path_rule
+from pytest_llmperf.datasets._files import MOST_TOKENS, BadLineError, json_records, path_rule
 from pytest_llmperf.datasets._token_ids import COUNTED_BY, owner_of
 from pytest_llmperf.errors import DatasetError
 from pytest_llmperf.model.options import is_count, options_from, require
@@ -172,6 +172,8 @@ def _output_tokens(record: Mapping[str, Any], options: _Options) -> int:
             length = int(length)  # what pandas writes for a column with gaps
         if not is_count(length, 1):
             raise BadLineError(f"has {name} {_shown(length)}, not a number of at least 1")
+        if length > MOST_TOKENS:
+            raise BadLineError(f"has {name} {_shown(length)}, more than {MOST_TOKENS:,}")
         return length
     if options.default_output_len is None:
         raise BadLineError(
@@ -210,6 +212,16 @@ def _read_options(spec: TrafficSpec) -> _Options:
             (
                 value is None or is_count(value, 1),
                 f"{name} is {value!r}, at least 1 is needed",
+            )
+            for name, value in (
+                ("output_len", options.output_len),
+                ("default_output_len", options.default_output_len),
+            )
+        ),
+        *(
+            (
+                value is None or not is_count(value) or value <= MOST_TOKENS,
+                f"{name} is {value!r}, at most {MOST_TOKENS:,} is possible",
             )
             for name, value in (
                 ("output_len", options.output_len),

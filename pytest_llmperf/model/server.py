@@ -11,6 +11,8 @@ from pytest_llmperf.model.arguments import argument
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Names become folders and test ids: letters, digits, ``.``, ``_`` and ``-``."""
+LONGEST_NAME = 100
+"""Characters; a file system takes 255 bytes, and a pair's folder has two names."""
 
 PARALLEL = (
     ("--tensor-parallel-size", "-tp"),
@@ -21,10 +23,15 @@ PARALLEL = (
 
 def check_name(kind: str, name: str) -> None:
     """Raise SpecError unless ``name`` can be a folder and a part of a test id."""
-    if not NAME.fullmatch(name):
+    if not (isinstance(name, str) and NAME.fullmatch(name)):
         raise SpecError(
             f"{kind} name {name!r}: a name starts with a letter or digit and holds only "
             "letters, digits, '.', '_' and '-' (it becomes a folder and a part of a test id)"
+        )
+    if len(name) > LONGEST_NAME:
+        raise SpecError(
+            f"{kind} name {name[:20] + '...'!r} has {len(name)} characters: at most "
+            f"{LONGEST_NAME} are allowed (it becomes a folder and a part of a test id)"
         )
 
 
@@ -53,6 +60,13 @@ class ServerSpec:
                     f"server {self.name!r}: argument {word!r} is a {type(word).__name__}; "
                     f"write every argument as a string: {str(word)!r}"
                 )
+        for variable, value in self.environment:
+            for what, word in (("name", variable), ("value", value)):
+                if not isinstance(word, str):
+                    raise SpecError(  # without the value: tokens live there
+                        f"server {self.name!r}: the {what} of env {variable!r} is a "
+                        f"{type(word).__name__}; write names and values as strings"
+                    )
         _ = self.gpus
 
     @classmethod
@@ -65,7 +79,7 @@ class ServerSpec:
         environment: Mapping[str, str] | None = None,
     ) -> ServerSpec:
         """Build one from a suite's plain values."""
-        pairs = tuple(sorted((environment or {}).items()))
+        pairs = tuple(sorted((environment or {}).items(), key=lambda pair: str(pair[0])))
         return cls(name, engine, model, tuple(arguments), pairs)
 
     @property

@@ -49,6 +49,9 @@ OURS = {
 }
 """What ``sampling`` may not set, and who does. ``extra_body`` may: it is there to override."""
 
+MOST_PROMPTS = 10_000_000
+"""Requests of one traffic: all of them are held in memory."""
+
 PAIRS = ("dataset_options", "arrival_options", "sampling", "extra_body", "headers")
 """The fields of a :class:`TrafficSpec` that are mappings, held as :data:`Pairs`."""
 Message = tuple[str, str]
@@ -121,6 +124,10 @@ class TrafficSpec:
                 f"num_prompts is {self.num_prompts!r}, not a number of at least 1",
             ),
             (
+                not isinstance(self.num_prompts, int) or self.num_prompts <= MOST_PROMPTS,
+                f"num_prompts is {self.num_prompts!r}, at most {MOST_PROMPTS:,} are possible",
+            ),
+            (
                 0 <= self.seed < 2**32,
                 f"seed is {self.seed}, not between 0 and 2**32 - 1 (what numpy takes)",
             ),
@@ -168,11 +175,12 @@ class TrafficSpec:
         values: dict[str, Any] = dict(options)
         for key in PAIRS:
             if key in values:
-                values[key] = freeze(values[key])
+                values[key] = _pairs(name, key, values[key])
         if "stop" in values:
             stop = values["stop"]
             values["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-        return cls(name, dataset, freeze(dataset_options), **values)
+        own = _pairs(name, "dataset_options", dataset_options)
+        return cls(name, dataset, own, **values)
 
     @property
     def warmups(self) -> int:
@@ -180,6 +188,24 @@ class TrafficSpec:
         if self.num_warmups is not None:
             return self.num_warmups
         return min(self.num_prompts, self.max_concurrency or 32)
+
+
+def _pairs(traffic: str, option: str, given: Any) -> Pairs:
+    """Return a mapping frozen; raise SpecError, without its values, for what is no JSON."""
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise SpecError(f"traffic {traffic!r}: {option} is a {kind}, not a mapping")
+    for key, value in given.items():
+        if not isinstance(key, str):
+            raise SpecError(f"traffic {traffic!r}: {option} has the name {key!r}, not a string")
+        try:
+            json.dumps(value, sort_keys=True)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SpecError(
+                f"traffic {traffic!r}: {option} {key!r} cannot be written as JSON ({error}); give "
+                "texts, numbers, True, False, None, and lists and mappings of them"
+            ) from None
+    return freeze(given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ def _cases(marker: pytest.Mark, metafunc: pytest.Metafunc) -> list[Case]:
     ]
 
 
-def _several(name: str, given: Any, kind: type) -> list[Any]:
+def _several(name: str, given: Any, kind: type[ServerSpec | TrafficSpec]) -> list[Any]:
     values = [given] if isinstance(given, kind) else given
     if values is None or isinstance(values, str) or not isinstance(values, Iterable):
         raise SpecError(f"the llmperf marker's {name}= is {given!r}, not a list of {kind.__name__}")
@@ -105,6 +105,8 @@ def _several(name: str, given: Any, kind: type) -> list[Any]:
             raise SpecError(
                 f"the llmperf marker's {name}= holds a {type(value).__name__}, not a {kind.__name__}"
             )
+        if values.count(value) > 1:
+            raise SpecError(f"the llmperf marker's {name}= has {value.name!r} twice; name it once")
     if name == "servers" and not values:
         raise SpecError("the llmperf marker's servers= is empty")
     return values

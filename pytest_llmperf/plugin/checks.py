@@ -13,6 +13,7 @@ from pytest_llmperf.campaign.judge import parse_slos
 from pytest_llmperf.campaign.ratios import judge_ratios, record_ratios
 from pytest_llmperf.errors import LlmPerfError, SpecError
 from pytest_llmperf.model.baseline import Baseline
+from pytest_llmperf.model.options import is_number
 from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.model.verdict import Finding, Status, Verdict
 from pytest_llmperf.plugin import options
@@ -144,7 +145,12 @@ class VerdictCheck(Check):
         )
 
     def _readable(self, slo: Mapping[str, str]) -> dict[str, str]:
-        readable = {}
+        readable: dict[str, str] = {}
+        try:
+            _require_mapping(slo)
+        except SpecError as error:
+            self.complaints.append(str(error))
+            return readable
         for figure, text in slo.items():
             try:
                 parse_slos({figure: text})
@@ -200,8 +206,7 @@ class Comparison(Check):
     ) -> Verdict:
         """Judge candidate / reference of ``figure`` by its one-sided 95 % bound."""
         try:
-            if at_least is None and at_most is None:
-                raise SpecError("expect(...) needs at_least= or at_most=")
+            _require_bounds(figure, at_least=at_least, at_most=at_most)
             return self._add(
                 judge_comparison(
                     test_id(self._node),
@@ -216,3 +221,24 @@ class Comparison(Check):
         except LlmPerfError as error:
             self.complaints.append(str(error))
             return self.verdict
+
+
+def _require_mapping(slo: Mapping[str, str]) -> None:
+    """Raise SpecError for limits that are not by figure."""
+    if not isinstance(slo, Mapping):
+        raise SpecError(
+            f"check(slo=...) is {slo!r}, not a mapping of figures to limits, such as "
+            '{"ttft.p99": "< 200 ms"}'
+        )
+
+
+def _require_bounds(figure: str, **bounds: float | None) -> None:
+    """Raise SpecError unless at least one bound is given, and each is a number."""
+    if all(bound is None for bound in bounds.values()):
+        raise SpecError("expect(...) needs at_least= or at_most=")
+    for name, bound in bounds.items():
+        if bound is not None and not is_number(bound):
+            raise SpecError(
+                f"expect({figure!r}): {name}= is {bound!r}, not a number such as 1.2 (the ratio "
+                "candidate / reference)"
+            )

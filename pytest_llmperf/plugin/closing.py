@@ -10,12 +10,15 @@ import pytest
 
 from pytest_llmperf.model.verdict import Status
 from pytest_llmperf.plugin import options
-from pytest_llmperf.plugin.ledger import NOT_ACCEPTED
+from pytest_llmperf.plugin.ledger import NEVER_ACCEPTED, NOT_ACCEPTED
 from pytest_llmperf.report import write_report
 from pytest_llmperf.store.runs import Run, RunFolder, load_run
 
 if TYPE_CHECKING:
     from pytest_llmperf.plugin.session import Session
+
+REFUSED = tuple(f": {status.value}" for status in NEVER_ACCEPTED)
+"""How the note ends that a verdict keeps a cell out of its baseline."""
 
 
 class Closing:
@@ -45,13 +48,13 @@ class Closing:
         if run is None:
             options.refuse_empty(self._session)
             return
-        self.step("the run could not be finished", lambda: self._finish(run, exitstatus))
+        self.step("the run could not be finished", lambda: self._finish(run, exitstatus, llmperf))
         self.step("the run cannot be read", lambda: self._look_at(load_run(run)))
         self.step("the report was not written", lambda: self._write(run, llmperf.report_folder))
 
-    def _finish(self, run: Path, exitstatus: int) -> None:
+    def _finish(self, run: Path, exitstatus: int, llmperf: Session) -> None:
         outcome = "passed" if exitstatus == pytest.ExitCode.OK else f"exit status {exitstatus:d}"
-        if exitstatus == pytest.ExitCode.INTERRUPTED:
+        if llmperf.interrupted or exitstatus == pytest.ExitCode.INTERRUPTED:
             outcome = "interrupted"
         RunFolder.create(run.parent, run.name).finish(outcome)
 
@@ -59,7 +62,11 @@ class Closing:
         if not _judged(run):
             options.refuse_empty(self._session)
         for note in run.notes:
-            if note.startswith(NOT_ACCEPTED):
+            if not note.startswith(NOT_ACCEPTED):
+                continue
+            if note.endswith(REFUSED):  # its test has failed, or is expected to
+                self.troubles.append(note)
+            else:
                 self.trouble(note)
 
     def _write(self, run: Path, folder: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_llmperf import gpu
+from pytest_llmperf.arrivals import ARRIVALS
 from pytest_llmperf.campaign import Gate
 from pytest_llmperf.engines import ENGINES
-from pytest_llmperf.errors import SpecError
+from pytest_llmperf.errors import SpecError, UnknownNameError
 from pytest_llmperf.gate import EXACT_TOLERANCE, session_alpha
 from pytest_llmperf.model.metric import Figure
 from pytest_llmperf.model.server import ServerSpec
@@ -17,6 +20,7 @@ from pytest_llmperf.model.traffic import TrafficSpec
 from pytest_llmperf.plugin import options
 from pytest_llmperf.plugin.cases import NEEDS_TRAFFIC, Case, case_of
 from pytest_llmperf.plugin.grouping import require_group
+from pytest_llmperf.replay.build import FROM_RECORDED
 
 Servers = tuple[ServerSpec, ...]
 
@@ -67,7 +71,10 @@ class Collected:
             for server in case.servers:
                 _same("server", servers, server.name, server)
             self._add(case, set(getattr(item, "fixturenames", ())), traffics)
-        _check_folders(config)
+        for traffic in traffics.values():
+            _check_arrival(traffic)
+        measures = bool(self.campaigns or self.own) and not options.measures_nothing(config)
+        _check_folders(config, measures=measures)
         _check_attached(servers)
 
     def _add(self, case: Case, fixtures: set[str], traffics: dict[str, TrafficSpec]) -> None:
@@ -123,10 +130,42 @@ def _same(kind: str, seen: dict[str, Any], name: str, spec: Any) -> None:
         )
 
 
-def _check_folders(config: pytest.Config) -> None:
-    for name in ("runs", "report", "baselines"):
+def _check_arrival(traffic: TrafficSpec) -> None:
+    """Raise SpecError for an arrival process, or options of one, that cannot be."""
+    try:
+        arrival = ARRIVALS[traffic.arrival]
+    except UnknownNameError as error:
+        raise SpecError(f"traffic {traffic.name!r}: {error}") from None
+    # What was recorded is in a file, which is not read before the tests run.
+    arrival.due_ns(traffic, () if traffic.arrival == FROM_RECORDED else None)
+
+
+def _check_folders(config: pytest.Config, *, measures: bool) -> None:
+    """Raise SpecError for a folder that is none, or that what is measured cannot be kept in."""
+    wanted = {"runs": measures, "report": measures}
+    wanted["baselines"] = measures and options.value(config, "accept")
+    for name, written in wanted.items():
         if (folder := options.value(config, name)).exists() and not folder.is_dir():
             raise SpecError(f"--llmperf-{name}: {folder} is no folder")
+        if written:
+            _check_writable(name, folder)
+
+
+def _check_writable(name: str, folder: Path) -> None:
+    """Write a file that is gone at once: permissions alone do not tell, on a full disk say.
+
+    A folder that does not exist is not made before there is something to put in it; the nearest
+    one that does must take it.
+    """
+    try:
+        there = next(one for one in (folder, *folder.parents) if one.exists())
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise SpecError(
+            f"--llmperf-{name}: cannot write to {folder} ({error.strerror or error}); name a folder "
+            "that can be made and written to"
+        ) from None
 
 
 def _check_attached(servers: dict[str, ServerSpec]) -> None:

@@ -19,6 +19,8 @@ class Option:
     default: Any = None
     choices: tuple[str, ...] = ()
     metavar: str | None = None
+    most: int | None = None
+    """The largest count, where there is one."""
 
     @property
     def flag(self) -> str:
@@ -41,8 +43,9 @@ OPTIONS = (
     Option("server-args", "appended to every server's arguments", default="", metavar="ARGS"),
     Option("prompts", "cut every traffic to N prompts, for a rehearsal: its digest differs, so it "
            "meets no baseline of the whole traffic", "count", metavar="N"),
-    Option("launches", "launches of each server (default 3)", "count", metavar="N"),
-    Option("replays", "replays of each traffic a launch (default 3)", "count", metavar="N"),
+    Option("launches", "launches of each server (default 3)", "count", metavar="N", most=1000),
+    Option("replays", "replays of each traffic a launch (default 3)", "count", metavar="N",
+           most=1000),
     Option("plan", "print what the selected tests will cost (GPU minutes) and what changes they "
            "will be able to see, and stop; needs no GPU", "flag", default=False),
     Option("plan-machine", "whose baselines --llmperf-plan takes on a host without GPUs: a folder's "
@@ -85,6 +88,8 @@ def read(option: Option, given: Any, root: Path) -> Any:
     if option.kind == "count":
         if not re.fullmatch(r"[1-9]\d*", str(given)):
             raise ValueError(f"{given!r} is not a number of at least 1")
+        if option.most is not None and int(given) > option.most:
+            raise ValueError(f"{given!r} is more than {option.most:,}, the most that is possible")
         return int(given)
     if option.kind == "seconds":
         seconds = _number(given)

@@ -197,9 +197,14 @@ class Ledger:
             pytest.skip(message)
 
     def accept_all(self) -> None:
-        """Add tonight to the baseline of every cell that all its tests allow."""
+        """Add tonight to the baseline of every cell that all its tests allow; note the others."""
         for known in self._acceptances.values():
-            if known.wanted and not known.refused:
+            # What could not be measured never came to the call that wants a baseline.
+            invalid = known.status is Status.INVALID and bool(self._session.option("accept"))
+            if known.refused and (known.wanted or invalid):
+                told = f"{NOT_ACCEPTED}: {known.case.id}: {known.status.value}"
+                self._session.folder.note(told)
+            elif known.wanted:
                 self._accept(known)
 
     def _accept(self, known: _Acceptance) -> None:

@@ -33,7 +33,7 @@ class OwnServer:
             self._running.check_alive()
         except LlmPerfError as error:
             self._running = None
-            pytest.fail(str(error), pytrace=False)
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         return self._running
 
     def stop(self) -> None:

@@ -14,6 +14,7 @@ from pytest_llmperf.campaign.plan import Known, SessionPlan, Wish, plan_session
 from pytest_llmperf.campaign.plan_text import plan_lines, sight_line, total_line
 from pytest_llmperf.engines import ENGINES
 from pytest_llmperf.errors import LlmPerfError, UnknownNameError
+from pytest_llmperf.launch.settings import arguments_here
 from pytest_llmperf.model.machine import Machine
 from pytest_llmperf.model.server import ServerSpec
 from pytest_llmperf.store.baselines import BaselineStore
@@ -41,7 +42,7 @@ class Planner:
             raise pytest.UsageError(str(error)) from None
         reporter.section("llmperf plan", sep="=")
         lines = plan_lines(plan) or ["no test that uses a llm_… fixture is selected"]
-        lines += self._notes
+        lines += [*self._notes, *self._unused_models()]
         lines.append(f"total: {total_line(plan)}")
         lines += filter(None, [sight_line(plan)])
         skipped = Counter(self._session.collected.skipped)
@@ -50,7 +51,12 @@ class Planner:
             reporter.write_line(line)
 
     def foretell(self, say: Callable[[str], None]) -> None:
-        """Say in two lines what the session is about to cost and will be able to see."""
+        """Say in two lines what the session is about to cost and will be able to see.
+
+        A line more for each ``--llmperf-model`` that no server uses.
+        """
+        for line in self._unused_models():
+            say(line)
         try:
             plan = self._made()
         except Exception as error:  # noqa: BLE001 - what cannot be foretold must not cost a night
@@ -75,6 +81,19 @@ class Planner:
             judged=collected.judged,
             alpha=collected.alpha,
         )
+
+    def _unused_models(self) -> list[str]:
+        """Return a line for each mapped model that is no collected server's.
+
+        No error: one ini file serves several suites.
+        """
+        collected = self._session.collected
+        servers = [*collected.servers, *collected.own]
+        return [
+            f"--llmperf-model {name}={path}: no selected server uses {name!r}, is it misspelt?"
+            for name, path in self._session.option("model").items()
+            if not any(_uses(server, name, path) for server in servers)
+        ]
 
     def _machine_source(self) -> Callable[[ServerSpec], Machine | None]:
         """Return what tells a server's machine: this host's, or for want of GPUs a stored one."""
@@ -112,3 +131,8 @@ class Planner:
             + (which or f"none of a GPU machine is in {self._store.root}")
         )
         return None
+
+
+def _uses(server: ServerSpec, name: str, path: str) -> bool:
+    """Whether a mapped model is the server's, or one that its arguments name."""
+    return server.model == name or arguments_here(server, {name: path}) != server

@@ -60,6 +60,8 @@ class Session:
         self._complaint: str | None = None
         self._own = OwnServer(self._start_own)
         self._closing: Closing | None = None
+        self.interrupted = False
+        """Whether Ctrl-C ended a campaign: a second one takes that from pytest's exit status."""
 
     def option(self, name: str) -> Any:
         """Return an option's value."""
@@ -172,6 +174,9 @@ class Session:
             try:
                 result = run_campaign(spec, self._plan, self._tools)
                 self._results[case.servers] = self._kept(result, case)
+            except KeyboardInterrupt:
+                self.interrupted = True
+                raise
             except Exception as error:  # noqa: BLE001 - a full disk, say: told once a server
                 self._results[case.servers] = CampaignResult((), {}, error)
         return self._results[case.servers]

@@ -7,10 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_llmperf.campaign import CampaignSpec, Plan, Tools, run_campaign
+from pytest_llmperf.campaign import CampaignSpec, Plan, Tools, death, run_campaign
 from pytest_llmperf.campaign import runner as runner_module
 from pytest_llmperf.campaign.validity import Invalid
-from pytest_llmperf.errors import ServerDiedError, ServerStartError
+from pytest_llmperf.errors import (
+    ReplayError,
+    ServerDiedError,
+    ServerError,
+    ServerStartError,
+    UnknownNameError,
+)
 from pytest_llmperf.launch import LaunchSettings, RunningServer
 from pytest_llmperf.model.answers import Answer, Answers
 from pytest_llmperf.model.launch import LaunchFacts, Target
@@ -197,3 +203,84 @@ def test_random_weights_may_answer_nonsense(stage, tools):
     result = run_campaign(CampaignSpec((dummy,), (ONE,)), Plan(1, 1), tools)
     assert result.invalid("a", "one") == []
     assert result.launches[0].answers["one"] == Answers(stage.answers, random_weights=True)
+
+
+def lost_after(stage, monkeypatch, *, died):
+    """Let /metrics be refused once a replay has run; ``died`` is then told at the second look."""
+    looks = []
+
+    def refused(running):
+        if any(what.startswith("replay") for what in stage.done):
+            raise ServerError("GET http://127.0.0.1:1/metrics: Connection refused")
+
+    def check(running):
+        looks.append("look")
+        if died and len(looks) > 1:
+            raise ServerDiedError("a died: CUDA out of memory")
+
+    monkeypatch.setattr(RunningServer, "metrics_text", refused)
+    monkeypatch.setattr(RunningServer, "check_alive", check)
+
+
+def test_a_death_in_a_replay_is_told_as_one_and_the_replay_is_kept(
+    stage, tools, tmp_path, monkeypatch
+):
+    """Its sockets close before its end is told; the refused /metrics is not the reason."""
+    lost_after(stage, monkeypatch, died=True)
+    result = run_campaign(CampaignSpec((A,), (ONE,)), Plan(1, 3), tools)
+    assert isinstance(result.error, ServerDiedError)
+    assert stage.done.count("replay a1 one") == 1
+    stored = load_run(tmp_path / "run")
+    (replay,) = stored.launches[0].replays
+    assert "the server was lost: GET" in replay.invalid
+    assert "a died: CUDA out of memory. Missing: a, launch 1 of 1: 0 of 3" in stored.notes[0]
+
+
+def test_a_server_that_lives_but_answers_no_more_is_told_in_its_own_words(
+    stage, tools, monkeypatch
+):
+    """Nothing died: the error stays what it was, after a wait for a death's news."""
+    monkeypatch.setattr(death, "DEATH_TOLD_S", 0.1)
+    lost_after(stage, monkeypatch, died=False)
+    result = run_campaign(CampaignSpec((A,), (ONE,)), Plan(1, 1), tools)
+    assert str(result.error) == "GET http://127.0.0.1:1/metrics: Connection refused"
+
+
+def test_a_death_behind_a_failed_warm_up_is_the_error(stage, tools, monkeypatch):
+    """None of the warm-up's requests came through, since nobody was there."""
+    stage.fail_at, stage.error = "warm a1 one", ReplayError("none of 4 warm-up requests worked")
+    lost_after(stage, monkeypatch, died=True)
+    result = run_campaign(CampaignSpec((A,), (ONE,)), Plan(1, 1), tools)
+    assert str(result.error) == "a died: CUDA out of memory"
+
+
+def test_an_error_that_ends_in_a_dot_gets_no_second_one(stage, tools, tmp_path):
+    """The note goes on after it."""
+    stage.fail_at, stage.error = "launch a1", ServerStartError("a: no such model.")
+    run_campaign(CampaignSpec((A,), (ONE,)), Plan(1, 1), tools)
+    (note,) = load_run(tmp_path / "run").notes
+    assert note.startswith("a ended early: a: no such model. Missing: a, launch 1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (("aa", "one", "itl.mean"), "unknown server 'aa'. Did you mean 'a'? Known: a, b"),
+        (("a", "once", "itl.mean"), "unknown traffic 'once'. Did you mean 'one'? Known: one, two"),
+        (("a", "one", "itl.maen"), "unknown figure 'itl.maen'. Did you mean 'itl.mean'?"),
+    ],
+)
+def test_values_refuses_a_name_that_the_campaign_does_not_have(stage, tools, asked, told):
+    """An empty answer would let all(...) pass."""
+    result = run_campaign(CampaignSpec((A, B), (ONE, TWO)), Plan(1, 1), tools)
+    with pytest.raises(UnknownNameError) as caught:
+        result.values(*asked)
+    assert str(caught.value).startswith(told)
+
+
+def test_values_of_what_is_known_and_absent_are_none(stage, tools):
+    """A figure that no replay had; a server whose launch never came."""
+    stage.fail_at, stage.error = "launch b1", ServerStartError("b: no such model")
+    result = run_campaign(CampaignSpec((A, B), (ONE,)), Plan(1, 1), tools)
+    assert result.values("a", "one", "acceptance_rate") == ()
+    assert result.values("b", "one", "itl.mean") == ()

@@ -2,9 +2,10 @@
 
 import pytest
 
-from pytest_llmperf.campaign.spec import CampaignSpec, Plan
+from pytest_llmperf.campaign.spec import MOST, CampaignSpec, Plan
 from pytest_llmperf.errors import SpecError
 from pytest_llmperf.model.server import ServerSpec
+from pytest_llmperf.plugin.flags import OPTIONS
 
 A = ServerSpec.of("a", "sim", "m")
 B = ServerSpec.of("b", "sim", "m")
@@ -35,3 +36,12 @@ def test_a_plan_without_launches_is_refused():
     """The message names the option that sets it."""
     with pytest.raises(SpecError, match="--llmperf-launches is 0"):
         Plan(launches=0)
+
+
+def test_a_plan_has_an_end():
+    """Its turns are a list; the option that reads it has the same limit."""
+    most = {option.name: option.most for option in OPTIONS if option.most is not None}
+    assert most == {"launches": MOST, "replays": MOST}
+    assert Plan(launches=1000).launches == 1000
+    with pytest.raises(SpecError, match="--llmperf-replays is 1001: at most 1,000 are possible"):
+        Plan(replays=1001)

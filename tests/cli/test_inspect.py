@@ -9,7 +9,7 @@ from pytest_llmperf.cli import inspect
 from pytest_llmperf.cli._inspect_lengths import Bin, Lengths, histogram, plain, statistics
 from pytest_llmperf.cli._inspect_sharegpt import left_out, read
 from pytest_llmperf.datasets.sharegpt import DATASET, read_options, sharegpt
-from pytest_llmperf.errors import DatasetError
+from pytest_llmperf.errors import DatasetError, UsageError
 from pytest_llmperf.tokens import Estimate
 
 SMOLLM2 = Path(__file__).parents[2] / ".vllm-cpu" / "models" / "smollm2"
@@ -327,3 +327,10 @@ def test_a_model_s_own_tokenizer_counts(inspected, file, tmp_path):
     found = inspected(*of_file(file()), "--tokenizer", tmp_path / "model")
     assert found["counted_by"].startswith("tokenizer ")
     assert found["statistics"]["prompt"]["max"] == 1025
+
+
+def test_lengths_that_no_text_has_are_refused():
+    """2**53 is the last that the statistics are exact for; a file's own are refused before."""
+    assert Lengths([1], [2**53]).output == [2**53]
+    with pytest.raises(UsageError, match=r"a length \(output\) is above 2\*\*53 tokens"):
+        Lengths([1], [2**53 + 1])

@@ -164,6 +164,8 @@ LATIN = '{"prompt": "Grüße", "output_len": 1}'.encode("latin-1")
         (b'{"prompt": "a", "output_len": 0}', "has output_len 0, not a number of at least 1"),
         (b'{"prompt": "a", "output_tokens": "9"}', "has output_tokens '9', not a number"),
         (b'{"prompt": "a", "output_tokens": true}', "has output_tokens True, not a number"),
+        (b'{"prompt": "a", "output_tokens": 1e300}', "has output_tokens 1000000000000000"),
+        (b'{"prompt": "a", "output_len": 10000001}', "has output_len 10000001, more than 10,000"),
         (b'{"prompt_token_ids": []}', "has prompt_token_ids that are no list of ids but []"),
         (b'{"prompt_token_ids": [1, -2]}', "has prompt_token_ids that are no list of ids"),
         (
@@ -217,6 +219,7 @@ def test_a_file_without_lines_and_no_file_are_named(draw, lines, tmp_path):
     [
         ({"path": ""}, "path is '', not the name of a file"),
         ({"output_len": 0}, "output_len is 0, at least 1 is needed"),
+        ({"output_len": 10_000_001}, "output_len is 10000001, at most 10,000,000 is possible"),
         ({"default_output_len": -1}, "default_output_len is -1, at least 1 is needed"),
         ({"shuffle": "no"}, "shuffle is 'no', not True or False"),
         ({"outputlen": 12}, "unknown option 'outputlen'. Known: arrival,"),

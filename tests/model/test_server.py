@@ -49,7 +49,28 @@ def test_a_number_among_the_arguments_is_told():
         ServerSpec.of("a", "vllm", "m", ["--max-model-len", 8192])
 
 
-@pytest.mark.parametrize("name", ["", "a b", "../x", "a/b", ".hidden", "-x"])
+@pytest.mark.parametrize(
+    ("environment", "complaint"),
+    [
+        ({"A": 1}, "the value of env 'A' is a int; write names and values as strings"),
+        ({1: "secret"}, "the name of env 1 is a int; write names and values as strings"),
+    ],
+)
+def test_a_number_in_the_environment_is_told(environment, complaint):
+    """When the suite is read; a value is never shown."""
+    with pytest.raises(SpecError) as caught:
+        ServerSpec.of("a", "vllm", "m", environment=environment)
+    assert str(caught.value) == f"server 'a': {complaint}"
+
+
+def test_a_name_has_at_most_a_hundred_characters():
+    """A pair's folder has two names, and a file system ends at 255 bytes."""
+    assert ServerSpec.of("a" * 100, "vllm", "m").name == "a" * 100
+    with pytest.raises(SpecError, match="has 101 characters: at most 100 are allowed"):
+        ServerSpec.of("a" * 101, "vllm", "m")
+
+
+@pytest.mark.parametrize("name", ["", 5, "a b", "../x", "a/b", ".hidden", "-x"])
 def test_a_name_that_can_be_no_folder_is_refused(name):
     """Names become folders and test ids."""
     with pytest.raises(SpecError, match="starts with a letter or digit"):

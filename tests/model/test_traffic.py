@@ -157,3 +157,21 @@ def test_the_warm_up_is_as_many_as_run_at_once():
     assert TrafficSpec("t", "random").warmups == 32
     assert TrafficSpec("t", "random", num_prompts=5).warmups == 5
     assert TrafficSpec("t", "random", num_warmups=0).warmups == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"extra_body": {"a": object()}}, "extra_body 'a' cannot be written as JSON (Object of"),
+        ({"sampling": {"a": [{1, 2}]}}, "sampling 'a' cannot be written as JSON (Object of type"),
+        ({"headers": {5: "x"}}, "headers has the name 5, not a string"),
+        ({"extra_body": ["secret"]}, "extra_body is a list, not a mapping"),
+        ({"num_prompts": 10_000_001}, "num_prompts is 10000001, at most 10,000,000 are possible"),
+    ],
+)
+def test_what_no_request_can_hold_is_refused_at_once(options, complaint):
+    """Traffic and option are named, no value of them shown."""
+    with pytest.raises(SpecError) as caught:
+        TrafficSpec.of("t", "random", {}, options)
+    assert str(caught.value).startswith(f"traffic 't': {complaint}")
+    assert "secret" not in str(caught.value)

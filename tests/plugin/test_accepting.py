@@ -34,6 +34,7 @@ def test_a_loss_seen_by_one_test_keeps_the_night_out_for_all(suite):
     )
     slow.assert_outcomes(passed=1, failed=1)
     assert nights(suite) == [1], "and tonight was not judged against itself"
+    assert "\nnot accepted: base/burst: REGRESSED\n" in suite.text(slow)
 
 
 def test_a_broken_limit_is_not_hidden_by_an_earlier_check(suite):
@@ -171,3 +172,17 @@ def test_environment_values_are_not_shown(suite):
     result = suite.collect()
     assert "two servers are named 'base'" in suite.text(result)
     assert "hf_supersecret" not in suite.text(result)
+
+
+def test_a_cell_that_is_left_out_does_not_fail_a_test_that_may(suite):
+    """An expected failure leaves the session green; what was not accepted is told all the same."""
+    suite.write("""
+    @pytest.mark.xfail
+    @pytest.mark.llmperf(servers=[BASE], traffic=[BURST])
+    def test_both(llm_verdict):
+        llm_verdict.check(slo={"itl.mean": "< 1 ms"})
+    """)
+    result = suite.run("--llmperf-accept", launches=1, replays=1)
+    assert result.ret == 0
+    assert "\nnot accepted: base/burst: SLO_VIOLATED\n" in suite.text(result)
+    assert not list((suite.pytester.path / "baselines").rglob("*.json"))

@@ -18,6 +18,8 @@ def test_an_unknown_engine_answers_with_the_known_ones(suite):
     ("options", "complaint"),
     [
         (["--llmperf-launches", "0"], "--llmperf-launches (ini llmperf_launches): '0' is not a"),
+        (["--llmperf-launches", "999999999"], "'999999999' is more than 1,000, the most"),
+        (["--llmperf-replays", "1001"], "(ini llmperf_replays): '1001' is more than 1,000"),
         (["--llmperf-stall-timeout", "soon"], "'soon' is not a number of seconds"),
         (["--llmperf-model", "qwen"], "'qwen' is not NAME=PATH"),
         (["--llmperf-inconclusive", "ignore"], "'ignore' is none of skip, fail, pass"),
@@ -40,6 +42,8 @@ def test_an_option_that_cannot_be_read_is_told(suite, options, complaint):
         ("servers=[], traffic=[BURST]", "servers= is empty"),
         ("servers=[BASE]", "names no traffic; give traffic=[...]"),
         ("servers=['base'], traffic=[BURST]", "servers= holds a str, not a ServerSpec"),
+        ("servers=[BASE, BASE], traffic=[BURST]", "servers= has 'base' twice; name it once"),
+        ("servers=[BASE], traffic=[BURST, BURST]", "traffic= has 'burst' twice; name it once"),
         ("servers=[BASE], traffic=[BASE]", "not a TrafficSpec"),
         ("servers=[BASE], trafic=[BURST]", "does not take 'trafic'; it takes servers, traffic"),
         ("servers=[BASE], traffic=[BURST], against=BASE", "which servers= has too: two are needed"),
@@ -87,6 +91,54 @@ def test_two_servers_of_one_name_are_refused(suite):
 
 
 @pytest.mark.parametrize(
+    ("arrival", "complaint"),
+    [
+        ({"arrival": "gama"}, "traffic 't': unknown arrival 'gama'. Did you mean 'gamma'?"),
+        ({"arrival_options": {"burst": 2}}, "unknown option 'burst'. Known: burstiness"),
+        ({"arrival": "trace", "arrival_options": {"x": 2}}, "unknown option 'x'. Known: none"),
+    ],
+)
+def test_arrivals_that_cannot_be_are_told_at_collection(suite, arrival, complaint):
+    """With the traffic's name; for a plan too, and nothing is made on the disk."""
+    suite.write(f"""
+    T = random("t", num_prompts=4, input_len=8, output_len=8, **{arrival!r})
+
+    @pytest.mark.llmperf(servers=[BASE], traffic=[T])
+    def test_serving(llm_verdict): ...
+    """)
+    result = suite.collect("--llmperf-plan")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert complaint in suite.text(result)
+    assert "traffic 't'" in suite.text(result)
+    assert not suite.runs
+
+
+@pytest.mark.parametrize("option", ["runs", "report"])
+def test_a_folder_that_cannot_be_made_is_told_before_anything_is_measured(suite, option):
+    """What a night measures must have a place; a plan needs none."""
+    suite.write()
+    flag = f"--llmperf-{option}=/proc/x"
+    result = suite.collect(flag)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"--llmperf-{option}: cannot write to /proc/x (No such file" in suite.text(result)
+    assert suite.collect(flag, "--llmperf-plan").ret == pytest.ExitCode.OK
+
+
+def test_a_mapped_model_that_nothing_uses_is_said(suite):
+    """Not refused: one ini file serves several suites. Models in arguments are used."""
+    suite.write("""
+    S = sim("s", "big", '--speculative-config={"model": "draft"}')
+
+    @pytest.mark.llmperf(servers=[S], traffic=[BURST])
+    def test_serving(llm_verdict): ...
+    """)
+    flags = [f"--llmperf-model={name}=/x" for name in ("big", "draft", "nothere")]
+    text = suite.text(suite.collect("--llmperf-plan", *flags))
+    assert "--llmperf-model nothere=/x: no selected server uses 'nothere'" in text
+    assert text.count("no selected server uses") == 1
+
+
+@pytest.mark.parametrize(
     ("content", "complaint"),
     [(None, "chats.json"), ("", "empty"), ("[]", "conversation"), ("{", "chats.json")],
 )
@@ -116,6 +168,7 @@ def test_a_dataset_that_cannot_be_read_is_told(suite, content, complaint):
         ({"ttft.p98": "< 1 s"}, "unknown figure 'ttft.p98'. Did you mean 'ttft.p99'"),
         ({"ttft": "< 1 s"}, "ttft.mean"),
         ({"output_tps": "> 5 ms"}, "is in ms, but the figure is in tok/s"),
+        (["ttft.p99"], "check(slo=...) is ['ttft.p99'], not a mapping of figures to limits"),
     ],
 )
 def test_a_limit_that_cannot_be_read_fails_the_test(suite, slo, complaint):

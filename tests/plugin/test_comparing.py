@@ -7,6 +7,9 @@ import re
 
 import pytest
 
+from pytest_llmperf.errors import SpecError
+from pytest_llmperf.plugin.checks import _require_bounds
+
 PAIR = """
 OTHER = sim("other", "Qwen/Qwen3-14B", *SLOW, "--slowdown", "{slowdown}")
 
@@ -138,3 +141,10 @@ def test_a_server_with_the_name_of_a_comparison_is_told_apart(suite):
     result.assert_outcomes(failed=1)
     assert "holds ratios of other against base, not nights of other-vs-base" in suite.text(result)
     assert len(stored(suite)["nights"]) == 1
+
+
+@pytest.mark.parametrize("bound", ["1.2", True, float("nan")])
+def test_a_bound_that_is_no_number_is_a_complaint(bound):
+    """A text that reads like one, a bool, NaN: the figure and the bound are named."""
+    with pytest.raises(SpecError, match=r"expect\('output_tps'\): at_least= is .*, not a number"):
+        _require_bounds("output_tps", at_least=bound, at_most=None)

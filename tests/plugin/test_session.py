@@ -221,6 +221,36 @@ def test_an_interrupted_run_says_what_is_missing(suite):
     assert suite.outcome()["outcome"] == "interrupted"
 
 
+def test_a_second_interrupt_does_not_make_the_run_passed(suite):
+    """While pytest tells of the first Ctrl-C: its exit status is then still that of success."""
+    suite.pytester.makeconftest("""
+    from pytest_llmperf.plugin import session
+
+    def run_campaign(*_):
+        raise KeyboardInterrupt
+
+    session.run_campaign = run_campaign
+
+    def pytest_keyboard_interrupt():
+        raise KeyboardInterrupt
+    """)
+    suite.write()
+    suite.run()
+    assert suite.outcome()["outcome"] == "interrupted"
+
+
+def test_a_server_that_cannot_be_had_is_told_once(suite):
+    """llm_server's set-up fails with the launch's words, and no traceback around them."""
+    suite.write("""
+    @pytest.mark.llmperf(servers=[vllm("gone", "m")])
+    def test_health(llm_server): ...
+    """)
+    result = suite.pytester.runpytest_subprocess("--llmperf-vllm=/nowhere/vllm")
+    result.assert_outcomes(errors=1)
+    assert "During handling of the above exception" not in suite.text(result)
+    assert suite.text(result).count("/nowhere/vllm") >= 1
+
+
 def test_what_cannot_be_is_told_under_xdist_too(suite):
     """Two servers of one name: each test ends with the complaint, no worker crashes."""
     suite.write("""
