@@ -58,7 +58,7 @@ def test_a_night_is_accepted_and_the_next_is_judged(home, real_vllm):
 
 
 def test_killed_pytest_leaves_no_server(home, real_vllm, processes):
-    """kill -9 of pytest in a replay: vLLM and its engine processes are gone 15 s later."""
+    """kill -9 of pytest in a replay: vLLM, its engine and their supervisor are gone 15 s later."""
     command = real_vllm.pytest("-q", "-k", "no-cache")
     process = subprocess.Popen(command, cwd=home, stdout=subprocess.DEVNULL)
     try:
@@ -70,9 +70,8 @@ def test_killed_pytest_leaves_no_server(home, real_vllm, processes):
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
+    names = (str(real_vllm.model), "EngineCore", "VLLM::", "pytest_llmperf.launch.supervisor")
     end = time.monotonic() + 15
-    while time.monotonic() < end and (processes(str(real_vllm.model)) or processes("EngineCore")):
+    while time.monotonic() < end and any(processes(name) for name in names):
         time.sleep(0.2)
-    assert processes(str(real_vllm.model)) == []
-    assert processes("EngineCore") == []
-    assert processes("pytest_llmperf.launch.supervisor") == []
+    assert [processes(name) for name in names] == [[], [], [], []]
