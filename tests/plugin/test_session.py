@@ -204,6 +204,8 @@ def test_an_interrupted_run_says_what_is_missing(suite):
         cwd=suite.pytester.path,
         stdout=subprocess.PIPE,
         text=True,
+        # A shell's background jobs, and all that they start, ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
 
     def loading():
