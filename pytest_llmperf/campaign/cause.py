@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pytest_llmperf.gate import Rule
 from pytest_llmperf.metrics import figure
 from pytest_llmperf.model.verdict import Finding, Status
 
-EFFECT = 0.02
+EFFECT = Rule().smallest_effect
 """The smallest loss that counts, a share: the gate's own."""
 LOST = (Status.REGRESSED, Status.SLO_VIOLATED)
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_llmperf.engines.sim.speculation import NGRAM
 from pytest_llmperf.engines.sim.tokens import mix
 
 if TYPE_CHECKING:
     from pytest_llmperf.engines.sim.scheduler import Sequence
 
-LOOKUPS = ("ngram",)
-"""Methods that look the last tokens up, and draft only where they have occurred before."""
 FOUND = 0.5
-"""Chance that a lookup finds them. An assumption, as a rate that nobody gave is one."""
+"""Chance that a lookup finds the last tokens again: n-grams draft only where they occurred before.
+
+An assumption, as a rate that nobody gave is one."""
 BITS = 2**64
 ACCEPTING, LOOKING_UP = 0x5DEECE66D, 0xB5026F5AA
 """Two streams of draws, so that one does not follow from the other."""
@@ -50,7 +51,7 @@ class Drafting:
         if not 0.0 <= asked.rate <= 1.0:
             raise ValueError(f"a rate of acceptance is from 0 to 1, got {asked.rate:g}")
         self.tokens = asked.tokens
-        self._lookup = asked.method in LOOKUPS
+        self._lookup = asked.method == NGRAM
         self.lookahead = 0 if self._lookup else asked.tokens
         self._accepting = mix(seed, ACCEPTING)
         self._looking_up = mix(seed, LOOKING_UP)
